@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prowess import Invalid, NotFound, Skill
-from prowess.catalog.importer import find_packages
+from prowess.catalog.importer import Progress, find_packages
 from prowess.errors import DuplicateSkill, PreconditionFailed
 from prowess.skill.draft import SkillDraft
 from prowess.skill.forms import read_package
@@ -121,6 +121,18 @@ async def test_an_import_goes_on_after_a_skill_that_fails(place, tmp_path: Path)
         assert [one.error for one in replaced] == [None, None]
         with pytest.raises(Invalid, match="--as gives one slug"):
             await client.skills.import_path(tmp_path / "away", slug="other")
+
+
+async def test_an_import_reports_its_progress_after_each_skill(place, tmp_path: Path):
+    for slug in ("greet", "wave"):
+        folder = tmp_path / "away" / slug
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(DOCUMENT.replace("greet", slug))
+    seen: list[Progress] = []
+    async with place.client() as client:
+        await client.skills.import_path(tmp_path / "away" / "wave")
+        await client.skills.import_path(tmp_path / "away", watch=seen.append)
+    assert seen == [Progress(done=1, total=2, saved=1), Progress(done=2, total=2, saved=1)]
 
 
 async def test_dangerous_findings_are_counted_and_listed(place):

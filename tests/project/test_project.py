@@ -82,7 +82,7 @@ def test_no_source_file_is_too_large():
 def test_the_choices_of_the_command_line_are_those_of_the_engine():
     """They are written down twice, so that `--help` need not import the engine."""
     from prowess.catalog.exporter import ARCHIVES
-    from prowess.interfaces.cli.commands import packages, skills, stats, traces
+    from prowess.interfaces.cli.commands import export, packages, skills, stats, traces
     from prowess.skill.form_info import FORMS
     from prowess.skill.model import SCOPES
     from prowess.skill.profiles import PROFILE_NAMES
@@ -92,7 +92,7 @@ def test_the_choices_of_the_command_line_are_those_of_the_engine():
 
     assert skills.SCOPES == SCOPES
     assert set(packages.PROFILES) == set(PROFILE_NAMES)
-    assert set(packages.EXPORT_FORMS) == {*FORMS, *ARCHIVES}
+    assert set(export.EXPORT_FORMS) == {*FORMS, *ARCHIVES}
     assert traces.TRACE_STATUSES == STATUSES
     assert set(traces.EXPORT_FORMATS) == set(EXPORT_FORMATS)
     assert set(stats.GROUPINGS) == set(GROUPINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +34,8 @@ class Progress:
 
     done: int
     total: int
+    saved: int = 0
+    """In an import, how many skills have been saved. Those that were there already do not count."""
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -212,7 +215,8 @@ def import_path(
     Raise `Invalid` if the plan has one slug for several skills.
     """
     plan = plan or ImportPlan()
-    source = find_packages(path, limits, watch)
+    saved = 0
+    source = find_packages(path, limits, lambda step: watch(replace(step, saved=saved)))
     if plan.slug:
         source = iter(_single(list(source), path))
     renames = plan.slug or plan.prefix or plan.on_conflict == "rename"
@@ -222,7 +226,7 @@ def import_path(
         packages = [
             _rename(reading.package, plan, limits) for reading in batch if reading.package and reading.path not in here
         ]
-        saved = iter(store.save_all(packages, replace=plan.on_conflict == "replace", actor=actor))
+        stored = iter(store.save_all(packages, replace=plan.on_conflict == "replace", actor=actor))
         for found in batch:
             if found.package is None:
                 yield ImportResult(path=found.path, error=found.error)
@@ -230,10 +234,12 @@ def import_path(
             if found.path in here:
                 yield ImportResult(path=found.path, skipped=True, in_place=True)
                 continue
-            result = next(saved)
+            result = next(stored)
             if isinstance(result.error, DuplicateSkill) and plan.on_conflict == "rename":
                 result = _save_renamed(store, result, actor, limits)
-            yield _outcome(found.path, result, plan, limits)
+            outcome = _outcome(found.path, result, plan, limits)
+            saved += outcome.changed
+            yield outcome
 
 
 def _single(found: list[FoundPackage], path: Path) -> list[FoundPackage]:

@@ -212,9 +212,9 @@ class Skills(Part):
 
         A skill that cannot be imported is a result of its own and does not stop the others.
         """
-        from prowess.catalog.importer import ImportResult, find_packages, ignore_progress
+        from prowess.catalog.importer import ImportResult, Progress, find_packages
 
-        found = list(find_packages(Path(path), watch=watch or ignore_progress))
+        found = list(find_packages(Path(path)))
         if slug and len(found) != 1:
             raise Invalid(
                 f"There are {len(found)} skills in {str(path)!r}, and --as gives one slug.",
@@ -223,7 +223,7 @@ class Skills(Part):
         results: list[ImportResult] = []
         conflict = "replace" if replace else on_conflict
         options = {"scope": scope, "on_conflict": conflict, "as": slug, "prefix": prefix}
-        for item in found:
+        for done, item in enumerate(found, start=1):
             if item.package is None:
                 results.append(ImportResult(path=item.path, error=item.error))
                 continue
@@ -231,6 +231,8 @@ class Skills(Part):
                 results += await self._upload(item.package, item.path, options)
             except (Invalid, Conflict) as error:
                 results.append(ImportResult(path=item.path, error=error))
+            if watch is not None:
+                watch(Progress(done=done, total=len(found), saved=sum(result.changed for result in results)))
         return results
 
     async def export(

@@ -23,9 +23,9 @@ async def offload_cancellable(work: Callable[[ProgressCallback], T], watch: Prog
     stop = threading.Event()
 
     def step(progress: Progress) -> None:
+        watch(progress)  # also of the last step, so that the caller knows how far it came
         if stop.is_set():
             raise Refused("Stopped.", hint="Changes made before the cancellation are kept.")
-        watch(progress)
 
     # Shielded, because a thread cannot be cancelled: it has to stop by itself, and is waited for.
     running = asyncio.ensure_future(offload(work, step))

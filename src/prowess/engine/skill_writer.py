@@ -267,8 +267,8 @@ class SkillWriter:
         for result in imported:
             if result.digest and result.changed:
                 self._context.catalog.scans.remember(result.digest, [finding.as_json() for finding in result.findings])
-        if sum(result.error is None and result.changed for result in imported) > MANY_SKILLS:
-            done = Progress(done=len(imported), total=len(imported))
+        step(done := Progress(done=len(imported), total=len(imported), saved=sum(one.changed for one in imported)))
+        if done.saved > MANY_SKILLS:
             self._prepare_matching(lambda: step(done))
         return imported
 

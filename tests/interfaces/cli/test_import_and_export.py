@@ -323,6 +323,15 @@ def test_importing_what_is_not_there_says_so(prowess, workspace):
     assert prowess("import", "empty").code == 4
 
 
+def test_an_import_that_ends_with_an_error_says_how_many_skills_it_saved(prowess, sample):
+    ran = prowess("import", "../more/word-count", "../nowhere")
+    assert ran.code == 4
+    assert ran.err.startswith(
+        "1 skill imported. To import the others, run the same command again.\nError: '../nowhere'"
+    )
+    assert "imported" not in prowess("import", "../more/word-count", "../nowhere").err
+
+
 def test_a_skill_folder_edited_by_hand_can_be_rolled_back_without_losing_the_edit(prowess, workspace, write_skill):
     folder = write_skill("greet")
     original = (folder / "SKILL.md").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -169,3 +170,16 @@ def test_ctrl_c_is_reported_once_the_command_has_begun():
     with started(sys.executable, "-c", begun, ignored=()) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (130, "", "Stopped. Everything saved so far is kept.")
+
+
+def test_an_import_that_ctrl_c_stops_says_how_many_skills_it_saved(sample, tmp_path):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "SKILL.md").write_text("---\nname: plain\ndescription: Counts to one.\n---\nCount.\n")
+    # The module that checks schemas is imported for the second path, when the first is stored.
+    at_second = INTERRUPTED_IMPORT.replace('"click"', '"jsonschema_rs"').replace(
+        '"--version"', f'"import", "{tmp_path}/plain", "../more/word-count"'
+    )
+    with started(sys.executable, "-c", at_second, ignored=()) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert re.match(r"[12] skills? imported. To import the others, run the same command again.\n\nStopped", err)

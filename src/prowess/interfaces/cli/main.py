@@ -79,7 +79,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "rubrics": ("registries", "Manage the rubrics that reviews refer to by id."),
     },
     "Share skills": {
-        "export": ("packages", "Write skills to folders, files or archives."),
+        "export": ("export", "Write skills to folders, files or archives."),
         "mcp": ("mcp", "Serve skills to agents over MCP, or configure a client."),
         "serve": ("serve", "Serve the HTTP API and MCP to a team."),
         "sync": ("sync", "Keep your own skills the same on all your devices."),

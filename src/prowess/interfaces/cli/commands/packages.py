@@ -1,9 +1,11 @@
-"""`prowess validate`, `import` and `export`: skills as folders, files and archives."""
+"""`prowess validate` and `import`: skills as folders, files and archives."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +14,16 @@ import click
 
 from prowess.errors import DuplicateSkill, Invalid, ProwessError
 from prowess.interfaces.cli.commands.skills import warn_conflicts
-from prowess.interfaces.cli.engine import Cli, common_options, progress_bar, spinner
+from prowess.interfaces.cli.engine import Cli, common_options, progress_bar
 from prowess.interfaces.cli.error_output import EXIT_CODES, exit_code, print_findings, print_problems
-from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
+from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_json_line, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.interfaces.cli.server import chosen_server
 from prowess.view import checked_json, imported_json
 
 if TYPE_CHECKING:
-    from prowess.catalog.exporter import ExportResult
     from prowess.catalog.importer import CheckResult, ImportResult, Progress
-    from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
 
 
@@ -148,9 +148,17 @@ def import_command(
         raise click.UsageError(f"--replace and --on-conflict {on_conflict} cannot be combined.")
     for path in paths:
         _check_is_local(path)
-    with progress_bar("Importing") as show:
+    outcome: list[ImportResult] = []
+    saved = 0
+    with _report_unfinished(lambda: sum(item.changed for item in outcome) + saved), progress_bar("Importing") as show:
 
-        async def work(prowess: Prowess) -> tuple[list[ImportResult], int]:
+        def watch(step: Progress) -> None:
+            nonlocal saved
+            saved = step.saved
+            show(step.done, step.total)
+
+        async def work(prowess: Prowess) -> int:
+            nonlocal saved
             import_path = partial(
                 prowess.skills.import_path,
                 scope=scope,
@@ -158,12 +166,14 @@ def import_command(
                 on_conflict=on_conflict or "refuse",
                 slug=slug,
                 prefix=prefix,
-                watch=lambda step: show(step.done, step.total),
+                watch=watch,
             )
-            done = [result for path in paths for result in await import_path(Path(path))]
-            return done, await read_prompt_limit(prowess, [result.chars for result in done])
+            for path in paths:
+                outcome.extend(await import_path(Path(path)))
+                saved = 0
+            return await read_prompt_limit(prowess, [result.chars for result in outcome])
 
-        outcome, limit = cli.call(work)
+        limit = cli.call(work)
     if cli.as_json:
         print_json([imported_json(item) for item in outcome])
     else:
@@ -174,6 +184,18 @@ def import_command(
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))
+
+
+@contextmanager
+def _report_unfinished(count: Callable[[], int]) -> Generator[None]:
+    """If the import ends before its end, print how many skills it has saved, and how to import the others."""
+    try:
+        yield
+    except (ProwessError, OSError, KeyboardInterrupt, click.exceptions.Exit):
+        if saved := count():
+            skills = f"{saved:,} skill{'s' * (saved != 1)}"
+            click.echo(f"{skills} imported. To import the others, run the same command again.", err=True)
+        raise
 
 
 def _check_is_local(path: str) -> None:
@@ -285,113 +307,3 @@ def _show_error(item: ImportResult, error: ProwessError) -> None:
         return
     hint = "" if isinstance(error, DuplicateSkill) else error.hint
     print_wrapped(f"{clean(error.message)} {clean(hint)}".rstrip(), 4)
-
-
-_ARCHIVE_SUFFIXES = {".skill": "skill", ".zip": "zip", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
-EXPORT_FORMS = (
-    "native",
-    "agentskills",
-    "agentcy",
-    "bernstein",
-    "devai",
-    "inklings",
-    "agentlayerrules",
-    "skill",
-    "zip",
-    "tar.gz",
-)
-
-
-class _FormChoice(click.Choice[str]):
-    """A built-in form, or the form of a plugin.
-
-    Plugin forms have a dot in their name. They are checked when the skill is written, so that parsing the command line
-    does not load plugins.
-    """
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return value if "." in value else super().convert(value, param, ctx)
-
-
-@command(
-    "export",
-    "prowess export my-skill --to out",
-    "prowess export my-skill --to out/my-skill.zip",
-    "prowess export --tag writing --profile claude-code --to out",
-)
-@click.argument("slugs", nargs=-1, metavar="[SLUG]...")
-@click.option("--all", "every", is_flag=True, help="Export all skills but the built-in role packs.")
-@click.option("--tag", "tags", multiple=True, help="Export all skills with this tag (repeatable).")
-@click.option("--to", "target", required=True, metavar="PATH", help="Folder to write to, or file for an archive form.")
-@click.option("--profile", type=click.Choice(PROFILES), help="Write a folder that passes this profile.")
-@click.option("--form", type=_FormChoice(EXPORT_FORMS), help="Write this form or archive.")
-@click.option("--replace", is_flag=True, help="Replace existing files and folders with the same name.")
-@common_options
-def export_command(
-    slugs: tuple[str, ...],
-    every: bool,
-    tags: tuple[str, ...],
-    target: str,
-    profile: Any,
-    form: str | None,
-    replace: bool,
-    cli: Cli,
-) -> None:
-    """Write skills to folders, files or archives: unchanged, in another form, or to pass a profile.
-
-    With one skill, `--to out/pdf.zip` writes exactly that file: a .zip, .tar.gz or .skill archive. Content that the target
-    cannot hold is reported.
-    """
-    if form and profile:
-        raise click.UsageError("--form and --profile cannot be combined.")
-    archive = None if Path(target).is_dir() else _archive_form(target)
-    if archive and (profile or form not in (None, *_ARCHIVE_SUFFIXES.values())):
-        raise click.UsageError(
-            f"--{'profile' if profile else 'form'} writes a folder, and --to {target} is an archive."
-        )
-    form = form or archive
-
-    async def work(prowess: Prowess) -> tuple[list[tuple[str, ExportResult]], list[Failure]]:
-        chosen = await choose_skills(prowess, slugs, every=every, tags=tags)
-        folder, name = _split_target(Path(target), form, single=len(chosen) == 1)
-
-        async def export(slug: str) -> tuple[str, ExportResult]:
-            write = partial(prowess.skills.export, form=form, profile=profile, replace=replace)
-            return slug, await write(slug, folder, name=name)
-
-        return await for_each(chosen, export)
-
-    with spinner("Exporting …"):
-        done, failed = cli.call(work)
-    rows = [
-        {"slug": slug, "path": str(result.path), "form": result.form, "profile": profile, "left_out": result.left_out}
-        for slug, result in done
-    ]
-    cli.print(
-        rows[0] if len(slugs) == 1 and len(rows) == 1 else rows,
-        lambda: _print_exported([result for _, result in done], len(failed), target),
-    )
-    report_failures(failed)
-
-
-def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
-    for result in done:
-        if len(done) <= MAX_LISTED or result.left_out:
-            click.echo(f"Wrote {escape_path(result.path)} ({result.form}).")
-        print_problems(result.left_out)
-    if len(done) + failed > 1:
-        left = f", {failed} failed" if failed else ""
-        click.echo(f"{len(done)} skills exported to {escape_path(target)}{left}.")
-
-
-def _split_target(target: Path, form: str | None, *, single: bool) -> tuple[Path, str]:
-    """Return the folder to write to and the name of the file; the name is '' unless the target names an archive."""
-    if not form or _archive_form(target.name) != form or target.is_dir():
-        return target, ""
-    if not single:
-        raise click.UsageError(f"--to {target} is one file, and there are several skills. Give a folder.")
-    return target.parent, target.name
-
-
-def _archive_form(name: str) -> str | None:
-    return next((form for suffix, form in _ARCHIVE_SUFFIXES.items() if name.endswith(suffix)), None)
