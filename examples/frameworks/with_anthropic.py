@@ -38,4 +38,6 @@ async def main(message: str) -> None:
 
 
 if __name__ == "__main__":
+    if not (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
+        sys.exit("Set ANTHROPIC_API_KEY to an API key of Anthropic.")
     asyncio.run(main(" ".join(sys.argv[1:]) or "Do my notes about Mara contradict each other?"))

@@ -44,4 +44,6 @@ async def main(message: str) -> None:
 
 
 if __name__ == "__main__":
+    if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("MODEL")):
+        sys.exit("Set OPENAI_API_KEY to an API key of OpenAI, or MODEL to a model of another provider.")
     asyncio.run(main(" ".join(sys.argv[1:]) or "Do my notes about Mara contradict each other?"))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import runpy
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from tests.adapters.model_server import ModelServer, Reply, SeenRequest, environ
 
 from prowess import Prowess
 
+PAGE = ROOT / "docs/frameworks.md"
 MESSAGE = "Do my notes about Mara contradict each other?"
 CLAIMS = [
     {"text": "Mara was born in winter.", "page": "mara-venn"},
@@ -156,7 +159,26 @@ async def _list_denied() -> list[str]:
 
 def test_the_page_about_frameworks_shows_parts_of_the_examples() -> None:
     programs = [path.read_text() for path in (ROOT / "examples/frameworks").glob("*.py")]
-    snippets = re.findall(r"```py\n(.*?)```", (ROOT / "docs/frameworks.md").read_text(), re.DOTALL)
+    snippets = re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert snippets
     for snippet in snippets:
         assert any(textwrap.indent(snippet, " " * 8) in program for program in programs), snippet
+
+
+@pytest.mark.parametrize("program", ["with_openai", "with_anthropic", "with_pydantic_ai"])
+def test_an_example_without_its_key_says_which_one_to_set(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "argv", [program])
+    key = "ANTHROPIC_API_KEY" if program == "with_anthropic" else "OPENAI_API_KEY"
+    with pytest.raises(SystemExit, match=f"^Set {key} to an API key"):
+        runpy.run_path(str(ROOT / "examples/frameworks" / f"{program}.py"), run_name="__main__")
+
+
+def test_the_page_about_frameworks_names_what_each_example_needs() -> None:
+    rows = re.findall(r"^\| .* \| `(.+?)` \| `.+?` \| `(.+?)` \| `(\w+_KEY)` \|$", PAGE.read_text(), re.MULTILINE)
+    assert {example for _, example, _ in rows} == {f"{name}.py" for name in EXAMPLES}
+    for packages, example, key in rows:
+        text = (ROOT / "examples/frameworks" / example).read_text()
+        extra, *others = packages.split()
+        assert " ".join([f"Needs `pip install '{extra}'", *others]) + f"` and {key}." in text
