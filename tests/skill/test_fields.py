@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.skill.text.fields import as_flag, as_list, as_text, as_tools, first_heading, first_paragraph
+from prowess.skill.text.fields import as_flag, as_list, as_text, as_tools, find_title, first_heading, first_paragraph
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,21 @@ def test_the_first_heading_outside_code_is_found(body: str, heading: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("body", "title"),
+    [
+        ("# Title\n\nText", "Title"),
+        ("Some words.\n\n## Second\n\n# First\n", "First"),
+        ("## Second\n\nFirst\n===\n", "First"),
+        ("You are an expert.\n\n## Use this skill when\n", ""),
+        ("## Instructions\n\n```\n# comment\n```\n", ""),
+        ("No heading", ""),
+    ],
+)
+def test_only_a_top_level_heading_is_a_title(body: str, title: str) -> None:
+    assert find_title(body) == title
+
+
+@pytest.mark.parametrize(
     ("body", "paragraph"),
     [
         ("# Title\n\nFirst line\nsecond line.\n\nNext.", "First line second line."),
@@ -185,6 +200,7 @@ def test_a_long_paragraph_is_cut_at_a_word() -> None:
 )
 def test_no_body_is_too_much(unit: str) -> None:
     body = unit * (300_000 // len(unit))
+    find_title(body)
     first_heading(body)
     first_paragraph(body)
     as_tools(body)

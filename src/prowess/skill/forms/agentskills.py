@@ -17,7 +17,7 @@ from prowess.skill.forms.origin import Original
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
-from prowess.skill.text.fields import first_heading
+from prowess.skill.text.fields import find_title
 
 origin, controls = markdown_reader.origin, markdown_reader.controls
 
@@ -40,7 +40,7 @@ def render(skill: Skill, original: Original) -> list[File]:
         "license": skill.license,
         "compatibility": skill.compatibility,
         "allowed-tools": format_tools(skill.allowed_tools),
-        "metadata": metadata_fields(skill, first_heading(body_text(skill)) or title_from_slug(skill.slug)),
+        "metadata": metadata_fields(skill, find_title(body_text(skill)) or title_from_slug(skill.slug)),
         **frontmatter_extra(skill, original),
     }
     return write_document("agentskills", skill, original, path=SKILL_MD, fields=fields)

@@ -14,7 +14,15 @@ from prowess.skill.kinds import JsonObject
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.document import Document
-from prowess.skill.text.fields import as_flag, as_list, as_text, as_tools, first_heading, first_paragraph
+from prowess.skill.text.fields import (
+    as_flag,
+    as_list,
+    as_text,
+    as_tools,
+    find_title,
+    first_heading,
+    first_paragraph,
+)
 
 DEFAULT_VERSION = "1.0.0"
 PEOPLE_ONLY = "disable-model-invocation"
@@ -199,7 +207,7 @@ class FieldReader:
         if not values.get("title"):
             # Agentcy's `name` is always a title. Elsewhere a name that is a slug says nothing that the slug does not.
             is_title = name and name != slug and (form == "agentcy" or not is_slug(name))
-            values["title"] = name if is_title else first_heading(self.document.body) or title_from_slug(slug)
+            values["title"] = name if is_title else find_title(self.document.body) or title_from_slug(slug)
         if name and form != "agentcy" and name != self.package.name:
             self.check_folder(name)
         return True
