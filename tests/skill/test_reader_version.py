@@ -47,6 +47,9 @@ SAMPLES = {
         },
     ),
     "agentskills, no frontmatter": Package.of_texts("bare", {"SKILL.md": "# Bare words\n\nFirst paragraph here.\n"}),
+    "agentskills, no title": Package.of_texts(
+        "plain", {"SKILL.md": "---\nname: plain\ndescription: d\n---\nYou are plain.\n\n## Process\n"}
+    ),
     "agentcy": Package.of_texts(
         "write-brief.md",
         {
@@ -137,6 +140,7 @@ FINGERPRINTS: tuple[int, dict[str, str]] = (
         "agentskills, sloppy": "3298d519ce1e3a85",
         "agentskills, for people only": "73d99147c35bf75f",
         "agentskills, no frontmatter": "13cac236121a7a53",
+        "agentskills, no title": "626358a5c174db9c",
         "agentcy": "81ea80aec7fa990e",
         "bernstein": "670285043b43a34a",
         "devai": "da76e8b791a7f81f",
