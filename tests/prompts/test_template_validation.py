@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from prowess.errors import Invalid
 from prowess.skill.package import Package
-from prowess.skill.template import FILTERS
+from prowess.skill.template import TEMPLATE_NAMES
 from prowess.skill.validate import accept, validate
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "templates.md"
@@ -90,10 +91,22 @@ def test_a_filter_that_does_not_exist_is_a_warning_with_its_line():
     )
 
 
-def test_validation_knows_the_filters_of_the_documentation():
-    row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| filters |"))
+def test_a_filter_of_a_block_and_a_test_that_do_not_exist_are_warnings():
+    text = "{%- filter uper | trim %}{{ entity }}{% endfilter %}\n{% if entity is not defned and entity is in [1] %}is so{% endif %}"
 
-    assert set(re.findall(r"`(\w+)`", row)) == FILTERS
+    problems = validate(package({"prompts/check.j2": (text, {})})).problems
+
+    assert [(one.code, one.line, one.hint) for one in problems if one.code.startswith("template-")] == [
+        ("template-unknown-filter", 1, "Did you mean 'upper'?"),
+        ("template-unknown-test", 2, "Did you mean 'defined'?"),
+    ]
+
+
+@pytest.mark.parametrize("what", ["filter", "test"])
+def test_validation_knows_the_names_of_the_documentation(what: Literal["filter", "test"]):
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| {what}s |"))
+
+    assert set(re.findall(r"`(\w+)`", row)) == TEMPLATE_NAMES[what]
 
 
 @pytest.mark.parametrize("schema", [{"$ref": "#/$defs/x"}, {"allOf": [DECLARED]}, {"patternProperties": {".": {}}}])

@@ -114,6 +114,8 @@ _ELIF = re.compile(r"\{%[-+]?\s*elif\b")
 _RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}")
 _END_RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 _NAME = re.compile(r"\s*([^\W\d]\w*)")
+_TEST_NAME = re.compile(r"\s*(?:not\s+)?([^\W\d]\w*)")
+_FILTER_BLOCK = re.compile(r"[-+]?\s*filter\s+([^\W\d]\w*)")
 _TOKEN = re.compile(
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<unclosed>["'])|(?P<end>[-+]?[%}]\})"""
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)|(?P<sign>[^\s\w:]|\b(?:and|else|if|in|is|not|or)\b)",
@@ -121,12 +123,12 @@ _TOKEN = re.compile(
 )
 
 
-def check_depth(template: str) -> dict[str, int]:
-    """Return the filters that a template uses, each with the line of a tag that uses it.
+def check_depth(template: str) -> dict[TemplateName, int]:
+    """Return the filters and tests that a template uses, each with the line of a tag that uses it.
 
     Raise `Invalid` for a template that would need a deep stack or much time.
     """
-    filters: dict[str, int] = {}
+    used: dict[TemplateName, int] = {}
     branches, parts, position = 0, 0, 0
     while tag := _TAG_START.search(template, position):
         parts += 1
@@ -140,14 +142,14 @@ def check_depth(template: str) -> dict[str, int]:
             measured = _MeasuredTag(template, tag.end(), MAX_PARTS - parts)
             position, parts = measured.end, parts + measured.parts
             branches += bool(_ELIF.match(template, tag.start()))
-            filters |= {name: _line_of(template, tag.start()) for name in measured.filters - filters.keys()}
+            used |= {name: _line_of(template, tag.start()) for name in measured.used - used.keys()}
             if measured.depth > MAX_DEPTH:
                 raise syntax_error("the expression is too long or nested too deeply", _line_of(template, tag.start()))
         if branches > MAX_ELIFS:
             raise syntax_error(f"it has more than {MAX_ELIFS} elif branches", _line_of(template, tag.start()))
         if parts >= MAX_PARTS:
             raise syntax_error(f"it has more than {MAX_PARTS:,} tags and operators", _line_of(template, tag.start()))
-    return filters
+    return used
 
 
 class _MeasuredTag:
@@ -158,7 +160,9 @@ class _MeasuredTag:
 
     def __init__(self, template: str, position: int, most: int) -> None:
         self.parts = 0
-        self.filters: set[str] = set()
+        self.used: set[TemplateName] = set()
+        if block := _FILTER_BLOCK.match(template, position):
+            self.used.add(("filter", block[1]))
         self._open: list[int] = [0]  # for every open bracket, the operators since its last comma
         self._most: list[int] = [0]  # and the most between two commas of it so far
         while self.parts < most and self._open[-1] <= MAX_DEPTH and len(self._open) <= MAX_DEPTH:
@@ -174,7 +178,9 @@ class _MeasuredTag:
                 position, kind = token.start() + 1, "close" if token[0] == "}}" else "sign"
             self.parts += 1
             if token[0] == "|" and (name := _NAME.match(template, position)):
-                self.filters.add(name[1])
+                self.used.add(("filter", name[1]))
+            elif token[0] == "is" and (name := _TEST_NAME.match(template, position)):
+                self.used.add(("test", name[1]))
             self._count(kind)
         self.end = position
 
@@ -207,13 +213,20 @@ _FILTERS = (
     "round safe select selectattr slice sort split string striptags sum title tojson trim truncate unique upper "
     "urlencode wordwrap zip"
 )
-FILTERS = frozenset(_FILTERS.split())
-"""The filters of MiniJinja, which does not list them and looks for them only when it renders."""
+_TESTS = (
+    "boolean defined divisibleby endingwith eq equalto escaped even false filter float ge greaterthan gt in int integer "
+    "iterable le lessthan lower lt mapping ne none number odd safe sameas sequence startingwith string test true "
+    "undefined upper"
+)
+TemplateName = tuple[Literal["filter", "test"], str]
+"""What a template uses: a filter or a test, and its name."""
+TEMPLATE_NAMES = {"filter": frozenset(_FILTERS.split()), "test": frozenset(_TESTS.split())}
+"""The filters and tests of MiniJinja, which does not list them and looks for them only when it renders."""
 
 
-def find_unknown_filters(template: str) -> dict[str, int]:
-    """Return the names of filters that do not exist, each with its line. Raise `Invalid` as `find_variables` does."""
-    return {name: line for name, line in check_depth(template).items() if name not in FILTERS}
+def find_unknown_names(template: str) -> dict[TemplateName, int]:
+    """Return the filters and tests that do not exist, each with its line. Raise `Invalid` as `find_variables` does."""
+    return {used: line for used, line in check_depth(template).items() if used[1] not in TEMPLATE_NAMES[used[0]]}
 
 
 TemplateSyntax = Literal["jinja", "mustache"]

@@ -27,7 +27,7 @@ from prowess.skill.profiles.hidden_text import check_hidden_text, check_look_ali
 from prowess.skill.profiles.permissions import list_permissions
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.settings import check_assertion_settings, check_schemas, check_trigger_queries
-from prowess.skill.template import FILTERS, find_unknown_filters, find_variables
+from prowess.skill.template import TEMPLATE_NAMES, find_unknown_names, find_variables
 from prowess.skill.text.hidden import quote_source
 from prowess.suggestions import did_you_mean
 
@@ -38,7 +38,7 @@ _WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def check_templates(reading: Reading) -> Iterator[Problem]:
-    """Yield an error for each unreadable template, and a warning for each undeclared name and unknown filter in one.
+    """Yield an error for each unreadable template, and a warning for each undeclared name, unknown filter and unknown test in one.
 
     Declarations are required only if the skill or the artifact declares inputs at all, and only as far as the outputs of
     earlier artifacts are known.
@@ -63,11 +63,11 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
         for problem in fault.problems:
             yield replace(problem, field=_template_field(template), line=problem.line if own_file else None)
         return
-    for name, line in (find_unknown_filters(template.content) if template.syntax == "jinja" else {}).items():
-        message = f"The template uses the filter {quote_source(name)}, which does not exist."
-        hint = did_you_mean(name, FILTERS) or "docs/templates.md lists the filters."
+    for (what, name), line in (find_unknown_names(template.content) if template.syntax == "jinja" else {}).items():
+        message = f"The template uses the {what} {quote_source(name)}, which does not exist."
+        hint = did_you_mean(name, TEMPLATE_NAMES[what]) or f"docs/templates.md lists the {what}s."
         where = line if own_file else None
-        yield warning("template-unknown-filter", message, hint, field=_template_field(template), line=where)
+        yield warning(f"template-unknown-{what}", message, hint, field=_template_field(template), line=where)
     declared = _declared_names(skill, template)
     for name in sorted(used - declared) if declared is not None else ():
         message = f"The template uses {quote_source(name)}, which is not a declared input."
