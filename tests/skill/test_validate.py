@@ -177,6 +177,17 @@ artifacts:
         ("type: string", "type: string, minLenght: 3", "'minLenght' has no effect. Did you mean 'minLength'?"),
         ("min: 1", "minn: 1", "'minn' has no effect. Did you mean 'min'?"),
         ("- path", "- output_schema: {type: textt}\n    path", "not valid at /type"),
+        ("artifacts:", "policy: {timeout: 5}\nartifacts:", "'timeout' has no effect. Did you mean 'timeout_seconds'?"),
+        (
+            "artifacts:",
+            "policy: {tone: kind}\nartifacts:",
+            "'tone' has no effect. The settings are timeout_seconds, max_",
+        ),
+        ("artifacts:", "observability: {log_inputs: no}\nartifacts:", "Did you mean 'log_input'?"),
+        ("- path", "- metadata: {temperature: 0}\n    path", "no effect in the metadata of the kind prompt_template."),
+        ("- path", "- metadata: {timeout_seconds: 5}\n    path", "Set the limit of the whole skill: `policy: {timeout"),
+        ("- path", "- metadata: {output_schema: {}}\n    path", "Write `output_schema` beside `metadata`."),
+        ("- path", "- {kind: cli_command, name: c, handler: ls, metadata: {outptu: json}}\n  - path", "mean 'output'?"),
     ],
 )
 def test_a_typing_error_that_makes_a_run_fail_or_has_no_effect_is_a_warning(old: str, new: str, said: str) -> None:

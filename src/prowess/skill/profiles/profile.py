@@ -64,6 +64,7 @@ CODES: dict[str, str] = {
     "requirements-unused": "The skill requires packages that it cannot use, because it does not run natively.",
     "schema-invalid": "A JSON Schema for inputs or outputs is not valid, so that runs fail.",
     "setting-misspelt": "A setting has no effect and is probably misspelt.",
+    "setting-unused": "A setting has no effect in this place.",
     "slug-look-alike": "The slug has letters that look like others, so that it can be mistaken for another skill.",
     "strict-anchor": "The frontmatter contains an anchor or an alias.",
     "strict-duplicate": "The frontmatter has a key twice.",

@@ -26,7 +26,12 @@ from prowess.skill.profiles.declarations import (
 from prowess.skill.profiles.hidden_text import check_hidden_text, check_look_alikes
 from prowess.skill.profiles.permissions import list_permissions
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.profiles.settings import check_assertion_settings, check_schemas, check_trigger_queries
+from prowess.skill.profiles.settings import (
+    check_assertion_settings,
+    check_run_settings,
+    check_schemas,
+    check_trigger_queries,
+)
 from prowess.skill.template import TEMPLATE_NAMES, find_unknown_names, find_variables
 from prowess.skill.text.hidden import quote_source
 from prowess.suggestions import did_you_mean
@@ -144,6 +149,7 @@ def remark(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     """Yield what does not keep a skill from being stored: broken settings, requested permissions, and lengths that other clients reject."""
     yield from check_schemas(reading)
     yield from check_assertion_settings(reading)
+    yield from check_run_settings(reading)
     yield from check_trigger_queries(reading)
     yield from _check_length(reading)
     yield from list_permissions(reading)
