@@ -315,3 +315,12 @@ def test_an_error_as_json_has_hidden_characters_escaped(prowess, workspace, writ
     ran = prowess("run", "greet", "-i", f"q=@{HIDDEN}", "--json")
     assert HIDDEN in json.loads(ran.err)["error"]["message"]
     assert r"a\u202eb\u200b\u009b31m" in ran.err
+
+
+def test_characters_that_the_encoding_of_a_terminal_lacks_are_question_marks(workspace, write_skill, monkeypatch):
+    write_skill("tea", "---\nname: tea\ndescription: Brews 茶.\n---\nBrew.\n")
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    shown = subprocess.run([PROWESS, "validate"], capture_output=True, encoding="latin-1", check=True)
+    assert shown.stdout.startswith("? ")
+    listed = subprocess.run([PROWESS, "list", "--json"], capture_output=True, encoding="latin-1", check=True)
+    assert json.loads(listed.stdout)[0]["description"] == "Brews 茶."

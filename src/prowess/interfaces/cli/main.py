@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -259,6 +260,7 @@ def run() -> None:
     """Run the command line and exit the process. Every error becomes a message on stderr and an exit code."""
     _relax_garbage_collector()
     _open_closed_streams()
+    _replace_unencodable()
     with catch_termination() as termination:
         try:
             code = cli.main(prog_name="prowess", standalone_mode=False, **_terminal_settings())
@@ -292,6 +294,13 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  (open until the end)
+
+
+def _replace_unencodable() -> None:
+    """Print a question mark for each character that the encoding of the terminal lacks, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _relax_garbage_collector() -> None:

@@ -66,11 +66,13 @@ def print_json_line(value: object, *, err: bool = False) -> None:
 def _json(value: Any, **options: Any) -> str:
     """Return JSON that is safe to print: control characters are escaped, other text stays readable.
 
-    If a string cannot be encoded as UTF-8, such as a file name in another encoding, all non-ASCII text is escaped.
+    If a string cannot be encoded as UTF-8, such as a file name in another encoding, or not for this terminal, all non-ASCII
+    text is escaped.
     """
     text = json.dumps(value, ensure_ascii=False, **options)
     try:
         text.encode()
+        text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value, ensure_ascii=True, **options)
     # With `ensure_ascii=False`, json escapes only characters below U+0020. DEL, C1 controls and direction overrides
