@@ -28,11 +28,7 @@ export function SkillBadges({ skill }: { skill: Facts }) {
           {t("skills.off")}
         </Badge>
       )}
-      {skill.people_only && (
-        <Badge title={t("skills.people_only_title")}>
-          {t("skills.people_only")}
-        </Badge>
-      )}
+      {skill.people_only && <Badge title={t("skills.people_only_title")}>{t("skills.people_only")}</Badge>}
       {skill.trust !== "local" && (
         <Badge tone="warn" title={t("skills.untrusted_title")}>
           {t("skills.untrusted")}
