@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -184,9 +187,12 @@ class Blocking:
 
     def __init__(self) -> None:
         self.calls = 0
+        self.full = asyncio.Event()
 
     async def wait(self) -> None:
         self.calls += 1
+        if self.calls == 2:
+            self.full.set()
         if self.calls <= 2:
             await asyncio.Event().wait()
 
@@ -204,10 +210,25 @@ async def test_the_jobs_of_one_organization_do_not_hold_up_those_of_another(plac
             return (await (own.start_run(request) if kind == "run" else own.start_batch(request, [{"n": 1}]))).id
 
         many = [await start(ann) for _ in range(4)]
+        await station.gate.full.wait()  # or a job of Bob could be one of the first two
         ended = await prowess.as_actor(bob).jobs.wait(await start(bob))
         states = {(await prowess.as_actor(ann).jobs.get(job)).state for job in many}
     assert ended.state == "succeeded"
     assert "queued" in states
+
+
+async def test_a_job_from_before_organizations_had_shares_goes_on_after_an_update(place, line, station):
+    station.gate = asyncio.Event()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_run(line("one"))
+        await station.begun.wait()
+    [file] = Path(place.environment["PROWESS_HOME"]).rglob("jobs.db")
+    with closing(sqlite3.connect(file)) as older, older:
+        assert older.execute("UPDATE workflow_status SET queue_partition_key = NULL").rowcount == 1
+    station.gate.set()
+    async with place.open() as prowess:
+        await prowess.jobs.work()
+        assert (await prowess.jobs.wait(job.id)).state == "succeeded"
 
 
 class OneByOne:

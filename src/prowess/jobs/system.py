@@ -85,6 +85,19 @@ class SystemDatabase:
             config["db_engine_kwargs"] = {"poolclass": ClosingPool}
         return config
 
+    def share_older(self, queues: Sequence[str]) -> None:
+        """Give unfinished workflows from before queues had shares one of them; workers take no others. Blocking."""
+        workflows = sa.table(
+            "workflow_status",
+            *map(sa.column, ("queue_name", "queue_partition_key", "status")),
+            schema=None if self._engine is not None else SCHEMA,
+        )
+        without = workflows.c.queue_partition_key.is_(None) & workflows.c.queue_name.in_(queues)
+        unfinished = workflows.c.status.in_(("ENQUEUED", "PENDING"))
+        engine = self._engine or sa.create_engine(self._url, poolclass=sa.NullPool)
+        with engine.begin() as connection:
+            connection.execute(sa.update(workflows).where(without, unfinished).values(queue_partition_key=""))
+
     def hand_back(self, worker_id: str) -> list[str]:
         """Hand the unfinished workflows of a worker that has stopped back to their queues; return their ids. Blocking."""
         from dbos import DBOSClient, DBOSPortableJSONSerializer

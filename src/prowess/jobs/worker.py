@@ -240,6 +240,7 @@ class JobWorker:
                     partition_worker_concurrency=most,
                     polling_interval_sec=POLL_SECONDS,
                 )
+        await offload(self._system.share_older, own)
         await self._take_over()
         self._loops = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
 
