@@ -329,6 +329,21 @@ def test_verify_names_changed_missing_and_extra_files_and_other_folders(project)
     assert (own.ok, own.differences[0].kind) == (True, "unlocked")
 
 
+def test_verify_looks_for_skills_of_the_skills_cli_only_in_folders_of_agents_that_exist(project, monkeypatch):
+    names = [f"skill-{number}" for number in range(5)]
+    project.install([make(name, agents=("universal", "claude-code")) for name in names])
+    project.base.prowess_lock.unlink()
+    looked_for: list[str] = []
+    exists = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: looked_for.append(str(path)) or exists(path))
+    found = verify(project)
+    assert [(one.name, one.ok) for one in found] == [(name, True) for name in names]
+    assert {path.partition("/skill-")[0].removeprefix(f"{project.base.root}/") for path in looked_for} == {
+        ".agents/skills",
+        ".claude/skills",
+    }
+
+
 def test_verify_reports_an_entry_that_cannot_be_read(project):
     project.install([make()])
     lock = json.loads(project.base.prowess_lock.read_text())

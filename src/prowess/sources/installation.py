@@ -62,7 +62,8 @@ class Installation:
         lock = ProwessLock.read(self.base.prowess_lock)
         sources = SkillsLock.read(self.base.skills_lock, self._form).skills
         names = sorted({*lock.skills, *sources})
-        return {name: self._describe(name, lock.skills.get(name), sources.get(name)) for name in names}
+        folders = self._agent_folders()
+        return {name: self._describe(name, lock.skills.get(name), sources.get(name), folders) for name in names}
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what is wrong with entries of `prowess.lock`."""
@@ -82,25 +83,40 @@ class Installation:
                 )
         return [by_name[name] for name in dict.fromkeys(names)] if names else list(known.values())
 
-    def _describe(self, name: str, entry: InstalledSkill | None, source: LockedSource | None) -> KnownSkill:
+    def _agent_folders(self) -> list[tuple[str, str]]:
+        """Return the agents that read a folder of their own which exists, each with it.
+
+        Of dozens of agents, few have one. To look for every skill in the folders of all took seconds.
+        """
+        own = [
+            one.agent for one in AGENTS if not reads_shared_folder(one.agent) and (one.user or not self.base.is_user)
+        ]
+        folders = [(agent, str(self.base.folder_of(agent))) for agent in own]
+        return [(agent, folder) for agent, folder in folders if os.path.isdir(folder)]  # noqa: PTH112  (False if denied)
+
+    def _describe(
+        self,
+        name: str,
+        entry: InstalledSkill | None,
+        source: LockedSource | None,
+        agent_folders: Sequence[tuple[str, str]] = (),
+    ) -> KnownSkill:
         folder = folder_name(name)
         if entry is not None:
             agents = tuple(agent for agent in entry.agents if _is_known(agent))
             return KnownSkill(name=name, folder=folder, mode=entry.mode, agents=agents, entry=entry, locked=source)
-        agents, mode = self._find_agents(folder)
+        agents, mode = self._find_agents(folder, agent_folders)
         return KnownSkill(name=name, folder=folder, mode=mode, agents=agents, locked=source)
 
-    def _find_agents(self, folder: str) -> tuple[tuple[str, ...], InstallMode]:
+    def _find_agents(
+        self, folder: str, agent_folders: Sequence[tuple[str, str]]
+    ) -> tuple[tuple[str, ...], InstallMode]:
         """Return the agents whose folders have a skill that the skills CLI installed, and how it is placed there."""
-        found = [UNIVERSAL] if os.path.lexists(self.base.shared / folder) else []
-        has_links = False
-        for agent in AGENTS:
-            if reads_shared_folder(agent.agent) or (self.base.is_user and not agent.user):
-                continue
-            path = self.base.folder_of(agent.agent) / folder
-            if os.path.lexists(path):
-                found.append(agent.agent)
-                has_links = has_links or path.is_symlink()
+        paths = {agent: f"{parent}/{folder}" for agent, parent in agent_folders}
+        found = [agent for agent, path in paths.items() if os.path.lexists(path)]
+        has_links = any(os.path.islink(paths[agent]) for agent in found)  # noqa: PTH114  (thousands of times)
+        if os.path.lexists(self.base.shared / folder):
+            found.insert(0, UNIVERSAL)
         return tuple(found), "symlink" if has_links or len(found) <= 1 else "copy"
 
     def places(self, skill: KnownSkill) -> tuple[Place, ...]:

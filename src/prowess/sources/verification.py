@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -77,11 +77,12 @@ def verify(
     Without names, folders beside them that no lock file records are reported, too. With `signer`, a skill that anybody else
     has signed, or nobody, differs.
     """
-    found = [_verify_skill(installation, skill, signer) for skill in installation.find(names)]
+    skills = installation.find(names)
+    found = [_verify_skill(installation, skill, signer) for skill in skills]
     if not names:
         broken = [Difference(kind="lock", path="", message=problem.message) for problem in installation.problems()]
         found += [VerifiedSkill(name=OWN_LOCK, differences=tuple(broken))] if broken else []
-        found += _find_unlocked(installation)
+        found += _find_unlocked(installation, {skill.folder for skill in skills})
     return found
 
 
@@ -205,8 +206,7 @@ def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSki
     return VerifiedSkill(name=skill.name, differences=tuple(differences), source=locked.source if locked else "")
 
 
-def _find_unlocked(installation: Installation) -> list[VerifiedSkill]:
-    known = {skill.folder for skill in installation.known().values()}
+def _find_unlocked(installation: Installation, known: Collection[str]) -> list[VerifiedSkill]:
     shared = installation.base.shared
     try:
         names = sorted(entry.name for entry in os.scandir(shared) if entry.is_dir() and not entry.name.startswith("."))
