@@ -105,6 +105,22 @@ async def _in_share(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise
 
 
+def is_interruption(error: BaseException) -> bool:
+    """Return True for an error that ends this task, or a generator, from outside.
+
+    Code of a plugin may raise the same errors by itself, by mistake or not. Then they are failures like all others.
+    """
+    from asyncio import CancelledError, current_task
+
+    if not isinstance(error, (CancelledError, KeyboardInterrupt)):
+        return isinstance(error, GeneratorExit)
+    try:
+        task = current_task()
+    except RuntimeError:  # no event loop: Ctrl-C
+        return True
+    return task is None or task.cancelling() > 0
+
+
 class _Mode(threading.local):
     blocking = False
 

@@ -180,16 +180,19 @@ def test_a_tool_whose_arguments_have_no_schema_is_left_out_alone(package, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "end",
+    ("end", "error"),
     [
-        "raise SystemExit(3)",
-        "return None",
-        "return {'day': {1, 2}}",
-        "return {'day': '\\ud800'}",
-        "return {'n': 1e999}",
+        ("raise SystemExit(3)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("import asyncio; raise asyncio.CancelledError", "CancelledError"),
+        ("raise ZeroDivisionError", "ZeroDivisionError"),
+        ("return None", "TypeError"),
+        ("return {'day': {1, 2}}", "TypeError"),
+        ("return {'day': '\\ud800'}", "UnicodeEncodeError"),
+        ("return {'n': 1e999}", "ValueError"),
     ],
 )
-def test_a_tool_that_exits_or_has_no_json_answer_is_answered_like_any_that_fails(package, tmp_path, home, end):
+def test_a_call_of_a_tool_that_exits_fails_or_has_no_json_answer_names_the_plugin(package, tmp_path, home, end, error):
     fails = TOOLS.replace('return {"day": day}', end)
     environment = {**os.environ, "PYTHONPATH": str(package(fails))}
     code = CALL.replace("acme_weekday", "odd_three")
@@ -197,7 +200,7 @@ def test_a_tool_that_exits_or_has_no_json_answer_is_answered_like_any_that_fails
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)[1]["error"]["message"] == "Internal error. Your call was correct."
+    assert json.loads(ran.stdout)[1]["error"]["message"] == f"The tool odd_three of the plugin odd failed: {error}."
 
 
 @pytest.mark.parametrize("path", [*sorted(PACK.glob("*.py")), HERE / "shelf/shelf_pack/__init__.py"], ids=str)

@@ -30,6 +30,7 @@ from prowess.run.result import RunPart
 from prowess.run.selection import select_artifacts
 from prowess.run.telemetry import Telemetry, with_telemetry
 from prowess.skill.kinds import Artifact, Kind, kind_info
+from prowess.threads import is_interruption
 from prowess.traces.trace_recorder import TraceRecorder
 
 log = logging.getLogger(__name__)
@@ -134,7 +135,10 @@ def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
         except ProwessError as error:
             _redact(error, redactor)
             raise
-        except Exception as error:
+        except BaseException as error:
+            # The handler of a plugin may raise anything, such as `SystemExit`, which would end the server.
+            if is_interruption(error):
+                raise
             log.exception("The handler of %s failed.", call.artifact.kind)
             failed = RunFailed(
                 f"{call.artifact.name!r} of {call.skill.slug!r} failed: {type(error).__name__}.",

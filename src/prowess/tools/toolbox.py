@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
 from prowess.engine.runs import preview_calls
-from prowess.errors import Invalid, NotFound, ProwessError, Refused
+from prowess.errors import Invalid, NotFound, ProwessError, Refused, RunFailed
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
 from prowess.suggestions import did_you_mean
-from prowess.threads import offload
+from prowess.threads import is_interruption, offload
 from prowess.tools import connectors, edit, live, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
@@ -209,12 +209,7 @@ class Toolbox:
             return await tool.call(self.context, arguments)
         except ProwessError as error:
             return refusal(error.for_agent())
-        except BaseException as error:
-            from asyncio import CancelledError  # lazy: a short command does without
-
-            # A tool of a plugin may raise anything, such as `SystemExit`, which would end the server.
-            if isinstance(error, (KeyboardInterrupt, CancelledError)):
-                raise
+        except Exception:
             log.exception("The tool %s failed.", clean_text(name, limit=80))
             return refusal(ProwessError("Internal error. Your call was correct.", hint=DEFAULT_HINT))
 
@@ -277,30 +272,41 @@ def builtin_tools() -> dict[str, Tool]:
 
     own = {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}
     brought: dict[str, Tool] = {}
-    for tool in (tool for plugin in working_plugins() for tool in plugin.tools):
+    for plugin, tool in ((one, tool) for one in working_plugins() for tool in one.tools):
         name = tool.function.__name__
         # A plugin cannot replace a tool of ours.
         if name not in own:
             try:
-                brought[name] = _make_tool(_checked(tool.function), tool.effect, "")
+                brought[name] = _make_tool(_checked(tool.function, plugin.name), tool.effect, "")
             except Exception as error:  # noqa: BLE001  (such as a missing annotation; the other tools are served)
                 log.warning("Skipping the tool %s of a plugin: %s: %s", name, type(error).__name__, error)
     return own | brought
 
 
-def _checked(function: ToolFunction) -> ToolFunction:
-    """Return the function of a plugin's tool. It raises `TypeError` or `ValueError` if its answer is not a JSON object."""
+def _checked(function: ToolFunction, plugin: str) -> ToolFunction:
+    """Return the function of a plugin's tool. It raises `RunFailed` for a foreign error, and if it returns no JSON object."""
+    name = f"The tool {function.__name__} of the plugin {clean_text(plugin)}"
 
     @wraps(function)
     async def checked(*args: Any, **named: Any) -> dict[str, Any] | ToolAnswer:
-        answer = await function(*args, **named)
-        data: object = answer.data if isinstance(answer, ToolAnswer) else answer
-        if not isinstance(data, dict):
-            raise TypeError(f"The tool returned {type(data).__name__}, not a dict.")
-        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+        try:
+            answer = await function(*args, **named)
+            _check_data(answer.data if isinstance(answer, ToolAnswer) else answer)
+        except BaseException as error:  # such as `SystemExit`, which would end the server
+            if isinstance(error, ProwessError) or is_interruption(error):
+                raise
+            log.exception("%s failed.", name)
+            hint = "This is a bug in the plugin, not in your call. The log has the traceback."
+            raise RunFailed(f"{name} failed: {type(error).__name__}.", hint=hint) from error
         return answer
 
     return checked
+
+
+def _check_data(data: object) -> None:
+    if not isinstance(data, dict):
+        raise TypeError(f"The tool returned {type(data).__name__}, not a dict.")
+    json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _role_offers(role: Role, tool: Tool) -> bool:

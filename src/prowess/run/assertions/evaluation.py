@@ -18,6 +18,7 @@ from prowess.run.handler import RunArtifact
 from prowess.run.model_client import ModelClient
 from prowess.skill.assertion_specs import AssertionSpec, list_assertions, read_assertion
 from prowess.skill.json_values import json_object
+from prowess.threads import is_interruption
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +67,10 @@ class AssertionRunner:
             return await self._types[spec.type](spec).evaluate(subject, call)
         except (ProwessError, DryRunEnded):
             raise
-        except Exception as error:
+        except BaseException as error:
             # An assertion type of a plugin may have a bug. It must not be taken for one of the artifact, whose output is kept.
+            if is_interruption(error):
+                raise
             log.exception("The assertion type %s failed.", spec.type)
             fault = (
                 f"The assertion type {spec.type} failed: {type(error).__name__}. "

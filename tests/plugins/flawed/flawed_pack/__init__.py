@@ -1,4 +1,4 @@
-"""Parts that load well and fail when they are used: an assertion type that raises, and a handler without a result."""
+"""Parts that load well and fail when they are used: an assertion type that raises, and a handler without a result, or that exits."""
 
 from pathlib import Path
 
@@ -34,6 +34,8 @@ class NoteHandler:
     kind = "flawed.note"
 
     async def run(self, call):
+        if call.inputs.get("exit"):
+            raise SystemExit(3)
         return None if call.inputs.get("silent") else Output(kind=self.kind, text=call.artifact.content)
 
 
