@@ -30,6 +30,7 @@ Each interface translates the tree in one place, for example the command line to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -65,6 +66,8 @@ class ProwessError(Exception):
     """The base of the tree. Interfaces catch this class; every other exception is a bug."""
 
     code: ClassVar[str] = "error"
+    location: str = ""
+    """Where the database is that the message names. Only its operator needs to know that."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -84,7 +87,22 @@ class ProwessError(Exception):
 
     def for_agent(self) -> ProwessError:
         """Return the error as an agent may be told it."""
-        return self
+        return self.without_location() if "://" in self.location else self
+
+    def without_location(self) -> ProwessError:
+        """Return the error as callers of a server are told it: without where the database is, which only the log has."""
+        if not self.location:
+            return self
+        import logging  # only here: importing it takes 2 % of a short command
+
+        logging.getLogger(__name__).warning("A request failed: %s", self.message)
+        if isinstance(self, Unavailable):
+            # What the driver says has the address in words of its own.
+            return Unavailable("The database does not answer.", hint="Try again. The server's log says more.")
+        told = copy(self)
+        told.message, told.location = self.message.replace(self.location, "the database"), ""
+        told.args = (told.message,)
+        return told
 
     def as_json(self) -> dict[str, str]:
         """Return code, message and hint as a JSON object."""
@@ -106,7 +124,7 @@ class NotFound(ProwessError):
     def for_agent(self) -> ProwessError:
         """Return the error without text of files that nobody may have accepted."""
         if not self.for_agents:
-            return self
+            return super().for_agent()
         return NotFound(self.for_agents, hint="Ask the user to run `prowess doctor` for details.")
 
 

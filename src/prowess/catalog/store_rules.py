@@ -22,7 +22,9 @@ def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
 
 def unknown_id(what: str, id: str, location: str) -> NotFound:
     """Return the error for an unknown id. The id of another tenant gets exactly the same error."""
-    return NotFound(f"No {what} with the id {id[:80]!r} in {location}.", hint="Run `prowess list` to see all skills.")
+    error = NotFound(f"No {what} with the id {id[:80]!r} in {location}.", hint="Run `prowess list` to see all skills.")
+    error.location = location
+    return error
 
 
 def suggest_names(name: str, known: Collection[str]) -> str:

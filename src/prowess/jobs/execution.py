@@ -205,7 +205,7 @@ class Execution:
             stopped.append(error)
             return
         if error is not None:
-            result_row["error"] = error.as_json()
+            result_row["error"] = error.without_location().as_json()
         result_row |= {"cost_usd": cost, "duration_ms": round((time.perf_counter() - began) * 1000)}
         line = json.dumps(self._redact(result_row), ensure_ascii=False)
         await self._store_item(
@@ -336,6 +336,7 @@ class Execution:
     async def _finish(
         self, job: JobRow, state: str, error: ProwessError | None, values: Mapping[str, Any] | None = None
     ) -> None:
+        error = error and error.without_location()
         if values is None and job.kind == "batch":
             counts = await offload(self._read, lambda connection: jobs.count_items(connection, job.id))
             values = {"done": counts.done, "failed": counts.failed, "cost": counts.cost}

@@ -55,7 +55,20 @@ _POSTGRES_ERRORS: dict[str, tuple[str, str]] = {
 def translate_error(
     error: BaseException, location: str, driver: type[Exception] | tuple[()] = ()
 ) -> ProwessError | None:
-    """Return the ProwessError for an error of SQLAlchemy or of the driver (a `driver`); None for any other error."""
+    """Return the ProwessError for an error of SQLAlchemy or of the driver (a `driver`); None for any other error.
+
+    It has the location. So has from now on an error of ours that names it.
+    """
+    if isinstance(error, ProwessError):
+        error.location = location if location in error.message else error.location
+        return None
+    translated = _translate(error, location, driver)
+    if translated is not None:
+        translated.location = location
+    return translated
+
+
+def _translate(error: BaseException, location: str, driver: type[Exception] | tuple[()]) -> ProwessError | None:
     # Before SQLAlchemy is imported, it cannot have raised anything.
     if "sqlalchemy.exc" in sys.modules and (found := _translate_sqlalchemy_error(error, location)):
         return found

@@ -211,6 +211,7 @@ def problem_json(error: ProwessError) -> dict[str, Any]:
 
     `hint` names requests. If the error names commands instead, these are in `command_hint`, for clients that are a shell.
     """
+    error = error.without_location()
     fields = {**error_json(error), **hint_fields(error.hint)}
     status = status_of(error)
     if isinstance(error, PreconditionFailed):
@@ -258,7 +259,7 @@ def add_handlers(app: FastAPI) -> None:
         caller: Caller | None = request.scope.get(SCOPE_KEY)
         if caller is None or not caller.actor.is_person:
             error = error.for_agent()
-        return problem_response(error, _without_location(error, request.app.state.engine.database))
+        return problem_response(error)
 
     @app.exception_handler(RequestValidationError)
     async def _(_: Request, error: RequestValidationError) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -294,18 +295,6 @@ def _is_for_people(request: Request) -> bool:
     path = request.url.path
     wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     return wants_page and not path.startswith((f"{API}/", "/mcp"))
-
-
-def _without_location(error: ProwessError, database: str) -> dict[str, str]:
-    """Return what to say instead of a message that names where the database is. Only the operator needs to know that."""
-    if database not in error.message and database not in error.hint:
-        return {}
-    _log.warning("A request failed: %s", error.message)
-    if status_of(error) == 503:
-        hint = "Try again. The server's log says more."
-        return {"detail": "The database does not answer.", "hint": hint, "command_hint": hint}
-    detail, hint = (text.replace(database, "the database") for text in (error.message, error.hint))
-    return {"detail": detail, "command_hint": hint, **hint_fields(hint)}
 
 
 def _describe_problems(app: FastAPI) -> None:
