@@ -33,6 +33,7 @@ from prowess.run.selection import normalize_inputs, select_artifacts
 from prowess.skill.kinds import JsonObject
 from prowess.storage import jobs
 from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import JobKind, JobRow, JobState
 from prowess.threads import offload
 from prowess.traces.cleanup import is_process_gone
@@ -157,7 +158,8 @@ class Jobs:
             row = self._find(job)
             with self._context.resources.records().read() as connection:
                 found = jobs.read_results(connection, row.id, after=after, limit=limit, failed_only=failed_only)
-            return [json.loads(line) if line else {"index": position, "ok": None} for position, line in found]
+            with reading(f"An item of the job {row.name!r}"):
+                return [json.loads(line) if line else {"index": position, "ok": None} for position, line in found]
 
         return await offload(read)
 

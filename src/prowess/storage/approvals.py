@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, lock_name, make_row, row_values
+from prowess.storage.rows import LazyStatements, decode_object, lock_name, make_row, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -100,7 +100,8 @@ def get_approval(connection: sa.Connection, organization_id: str, approval_id: s
 
 
 def _to_approval(values: tuple[Any, ...]) -> ApprovalRow:
-    return make_row(ApprovalRow, values, ("detail",))
+    row: Any = make_row(ApprovalRow, values)
+    return replace(row, detail=decode_object(row.detail, f"The detail of the approval {row.id}"))
 
 
 def list_approvals(

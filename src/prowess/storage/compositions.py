@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from prowess.skill.package import Package
 from prowess.storage.blobs import dump_manifest, get_package, load_manifest, put_blobs
 from prowess.storage.clock import now
+from prowess.storage.driver_errors import reading
 from prowess.storage.owner import Owner
 from prowess.storage.tables import belongs_to, count_rows, insert_row, make_table, read_row, read_rows
 
@@ -137,7 +138,9 @@ def delete_before(connection: sa.Connection, organization_id: str, moment: str, 
 def read_files(connection: sa.Connection, row: RoundRow) -> Package:
     """Return the files of a round; raise `Invalid` if they are not exactly those that were stored."""
     name = row.slug.rpartition(".")[2]
-    return get_package(connection, name, load_manifest(row.manifest), digest=row.digest, slug=row.slug)
+    with reading(f"Round {row.number} of the composition {row.composition_id}"):
+        manifest = load_manifest(row.manifest)
+    return get_package(connection, name, manifest, digest=row.digest, slug=row.slug)
 
 
 def stored_manifest(package: Package) -> list[list[str | int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 
@@ -87,6 +89,18 @@ def _translate(error: BaseException, location: str, driver: type[Exception] | tu
             hint="Remove invalid characters (unpaired surrogates).",
         )
     return None
+
+
+@contextmanager
+def reading(row: str) -> Generator[None]:
+    """Raise `Unavailable`, which names a row, if that has values that Prowess does not store: another program wrote them."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise Unavailable(
+            f"{row} in the database was changed by another program and cannot be read.",
+            hint="Correct it, or restore the database from a backup with `prowess restore`.",
+        ) from error
 
 
 def _translate_sqlalchemy_error(error: BaseException, location: str) -> ProwessError | None:

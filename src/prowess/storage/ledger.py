@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.errors import Invalid
@@ -22,7 +22,7 @@ from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.owner import Owner, Tenant
-from prowess.storage.rows import LazyStatements, decode_json, lock_name, make_row
+from prowess.storage.rows import LazyStatements, decode_object, lock_name, make_row
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -250,11 +250,13 @@ def _append_events(
 
 def _to_event(values: tuple[Any, ...]) -> Event:
     number, event_id, at, user, session, name, data = values
-    return Event(number=number, name=name, data=decode_json(data), at=at, id=event_id, session=session, user=user)
+    data = decode_object(data, f"The data of the event {number}")
+    return Event(number=number, name=name, data=data, at=at, id=event_id, session=session, user=user)
 
 
 def _to_audit_row(values: tuple[Any, ...]) -> AuditRow:
-    return make_row(AuditRow, values, ("detail",))
+    row: Any = make_row(AuditRow, values)
+    return replace(row, detail=decode_object(row.detail, f"The detail of the audit row {row.number}"))
 
 
 def _plain_json(value: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pydantic_core
 from prowess.errors import Invalid
 from prowess.patterns import lazy_pattern
 from prowess.skill.kinds import FrozenModel
-from prowess.storage.driver_errors import PLAIN_TEXT_HINT
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT, reading
 from prowess.storage.sqlite_driver import real_connection
 
 if TYPE_CHECKING:
@@ -70,6 +70,15 @@ def decode_json(value: Any) -> Any:
     Not for columns that may hold a bare JSON string, which looks the same as undecoded text.
     """
     return from_json(value) if isinstance(value, str) else value
+
+
+def decode_object(value: Any, row: str) -> dict[str, Any]:
+    """Return the object in a `raw_json` column. Raise `Unavailable`, which names the row, if there is something else."""
+    with reading(row):
+        found = decode_json(value)
+        if not isinstance(found, dict):
+            raise TypeError(f"an object was expected, and not {type(found).__name__}")
+        return cast("dict[str, Any]", found)
 
 
 def from_json(text: str | bytes) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import field
 from typing import Any
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import query_file
 from prowess.storage.clock import now
+from prowess.storage.rows import decode_object
 
 _SCORES = (
     "SELECT skill_slug, skill_digest, created_at, run_id, score, detail FROM eval_scores WHERE organization_id = ?"
@@ -55,7 +55,7 @@ def read_file_scores(path: str, organization: str) -> list[SkillScore] | None:
             created_at=at,
             run_id=run,
             score=score,
-            detail=json.loads(detail),
+            detail=decode_object(detail, f"The detail of the score of the skill {slug!r}"),
         )
         for slug, digest, at, run, score, detail in rows
     ]

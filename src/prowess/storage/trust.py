@@ -17,7 +17,7 @@ from prowess.storage.accepted import Accepted, add_accepted
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, make_row, row_values
+from prowess.storage.rows import LazyStatements, decode_object, make_row, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -127,8 +127,9 @@ def list_acceptances(
 
 def to_acceptance(values: Sequence[Any]) -> Acceptance:
     """Return an acceptance from a row of its table."""
-    row: Any = make_row(Acceptance, values, ("detail",))
-    return replace(row, hides=tuple(row.hides.split()), sends_out=bool(row.sends_out))
+    row: Any = make_row(Acceptance, values)
+    detail = decode_object(row.detail, f"The detail of the acceptance of the skill {row.slug!r}")
+    return replace(row, hides=tuple(row.hides.split()), sends_out=bool(row.sends_out), detail=detail)
 
 
 def revoke_acceptances(connection: sa.Connection, ids: Sequence[str], by: str) -> int:

@@ -22,6 +22,7 @@ from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
+from prowess.storage.driver_errors import reading
 from prowess.storage.owner import Tenant
 from prowess.storage.rows import LazyStatements, decode_json, lock_name
 
@@ -160,7 +161,7 @@ def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]
 def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[Version]:
     """Return all versions of a skill, oldest first."""
     rows = sql.LOG.rows(connection, {**_log_key(tenant), "of": slug})
-    return [_version_of(row[:-1], manifest=load_manifest(decode_json(row[-1]))) for row in rows]
+    return [_version_of(row[:-1], row[-1]) for row in rows]
 
 
 def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
@@ -174,8 +175,12 @@ def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Vers
     return (newest if first is None or first is last else _version_of(first), newest)
 
 
-def _version_of(row: Sequence[Any], **more: Any) -> Version:
-    return Version.model_validate({**dict(zip(VERSION_COLUMNS, row, strict=True)), **more})
+def _version_of(row: Sequence[Any], *manifest: Any) -> Version:
+    values: dict[str, Any] = dict(zip(VERSION_COLUMNS, row, strict=True))
+    with reading(f"Version {values['number']} of the skill {values['slug']!r}"):
+        if manifest:
+            values["manifest"] = load_manifest(decode_json(manifest[0]))
+        return Version.model_validate(values)
 
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from prowess.errors import Invalid
 from prowess.storage.database import Connections
+from prowess.storage.driver_errors import reading
 from prowess.storage.trace_stats import (
     BUCKET_CHARS,
     Bucket,
@@ -228,7 +229,8 @@ def build_chart(
             for name, taken, many in count_durations(connection, which, group, bucket):
                 cells[_split(name, length, by)].times[taken] += many
     starts = [start for _, start in cells]
-    buckets = _list_buckets(which.since or min(starts, default=until), max([until, *starts]), bucket)
+    with reading("The start of a trace"):
+        buckets = _list_buckets(which.since or min(starts, default=until), max([until, *starts]), bucket)
     names = _order_names(cells)
     series = [_make_series(name, [name], cells, buckets) for name in names[:top]]
     if names[top:]:

@@ -47,7 +47,6 @@ def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, wri
 @pytest.mark.parametrize(
     ("harm", "command", "column"),
     [
-        ("UPDATE events SET data = '[1]'", ("events",), "events.data"),
         ("UPDATE audit SET at = x'ff'", ("audit",), "audit.at"),
         ("UPDATE sessions SET budget_max = 'many'", ("sessions",), "sessions.budget_max"),
         ("UPDATE sessions SET model = x'ff'", ("sessions", "--json"), "sessions.model"),
@@ -68,6 +67,22 @@ def test_a_value_that_another_program_wrote_into_the_database_is_named(
     assert ran.code == 7
     assert f"which another program wrote: {column} (" in ran.err
     assert column in prowess("doctor").out
+
+
+@pytest.mark.parametrize("data", ["null", "[1]", "{}"])
+def test_an_event_without_its_data_is_named(prowess, write_skill, home, data):
+    import sqlite3
+
+    write_skill("greet")
+    prowess("enable", "greet")
+    with sqlite3.connect(home / ".prowess/agents.db") as connection:
+        assert connection.execute("UPDATE events SET data = ?", (data,)).rowcount
+    connection.close()
+    ran = prowess("events")
+    assert (ran.code, ran.err.splitlines()[0]) == (
+        7,
+        "Error: The data of the event 1 in the database was changed by another program and cannot be read.",
+    )
 
 
 @pytest.mark.parametrize("target", [(), (".agents/skills",)])

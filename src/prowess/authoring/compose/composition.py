@@ -10,6 +10,7 @@ from prowess.errors import Problem
 from prowess.skill.kinds import JsonObject
 from prowess.skill.validate import VALIDATION_CODES
 from prowess.storage.compositions import CompositionRow, CompositionState, RoundRow
+from prowess.storage.driver_errors import reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,19 +131,20 @@ def to_composition(row: CompositionRow, round: RoundRow | None = None) -> Compos
 
 def to_round(row: RoundRow) -> Round:
     """Return a stored round as interfaces show it."""
-    return Round(
-        number=row.number,
-        previous=row.previous,
-        feedback=row.feedback,
-        actor=row.actor,
-        model=row.model,
-        cost_usd=row.cost,
-        digest=row.digest,
-        draft=Draft.model_validate(row.draft),
-        files=tuple((str(path), int(size)) for path, _, size, _ in row.manifest),
-        checks=Checks.from_json(row.checks),
-        created_at=row.created_at,
-    )
+    with reading(f"Round {row.number} of the composition {row.composition_id}"):
+        return Round(
+            number=row.number,
+            previous=row.previous,
+            feedback=row.feedback,
+            actor=row.actor,
+            model=row.model,
+            cost_usd=row.cost,
+            digest=row.digest,
+            draft=Draft.model_validate(row.draft),
+            files=tuple((str(path), int(size)) for path, _, size, _ in row.manifest),
+            checks=Checks.from_json(row.checks),
+            created_at=row.created_at,
+        )
 
 
 def event_data(row: CompositionRow, round: RoundRow | None) -> JsonObject:

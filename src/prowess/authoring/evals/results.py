@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from prowess.skill.kinds import JsonObject
 from prowess.storage.clock import seconds_from_now
+from prowess.storage.driver_errors import reading
 from prowess.storage.evals import EvalRunRow, RunState
 
 BEAT_SECONDS = 5.0
@@ -142,6 +143,8 @@ def state_of(row: EvalRunRow) -> RunState:
 def to_run(row: EvalRunRow, results: tuple[CaseResult, ...] = ()) -> EvalRun:
     """Return a stored run."""
     state = state_of(row)
+    with reading(f"The evaluation {row.id}"):
+        arms = tuple(Arm(**fields) for fields in row.arms)
     return EvalRun(
         id=row.id,
         skill=row.skill_slug,
@@ -155,7 +158,7 @@ def to_run(row: EvalRunRow, results: tuple[CaseResult, ...] = ()) -> EvalRun:
         failed=row.failed,
         errors=row.errors,
         cost_usd=row.cost,
-        arms=tuple(Arm(**fields) for fields in row.arms),
+        arms=arms,
         summary=row.summary,
         results=results,
     )

@@ -17,6 +17,8 @@ from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
+from prowess.storage.driver_errors import reading
+from prowess.storage.proposals import ProposalRow
 
 MAX_DEMOS_SHOWN = 50
 
@@ -36,6 +38,12 @@ class Change(FrozenModel):
     description: str | None = None
     trigger_phrases: tuple[str, ...] = ()
     """Phrases to add."""
+
+
+def read_change(row: ProposalRow) -> Change:
+    """Return the change of a stored candidate; raise `Unavailable` if another program changed it."""
+    with reading(f"The optimization {row.id}"):
+        return Change.model_validate(row.change)
 
 
 def apply_change(skill: Skill, change: Change) -> Skill:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from prowess.authoring.optimize.bench import check_measurable
-from prowess.authoring.optimize.change import Change, apply_change, build_candidate, show_change
+from prowess.authoring.optimize.change import Change, apply_change, build_candidate, read_change, show_change
 from prowess.authoring.optimize.optimizer import Optimizer
 from prowess.authoring.optimize.proposal import (
     TRIGGER_METHODS,
@@ -154,7 +154,7 @@ class Optimizations:
         row = await self._records.find(proposal_id)
         if row.change is None:
             raise Conflict(f"The optimization {row.id[:8]} has no candidate: {(row.reason or row.state).rstrip('.')}.")
-        change = Change.model_validate(row.change)
+        change = read_change(row)
         skill, package = await self._read_base(row)
         _, changed = build_candidate(skill, package, change, self._context.resources.limits)
         return ProposalDiff(parts=show_change(skill, change), files=format_diff(package, changed))
@@ -172,7 +172,7 @@ class Optimizations:
             raise Conflict("The candidate is not the one that was shown.", hint="Look at it again, then approve it.")
         if row.state not in ("proposed", "approved"):
             await self._records.change(row.id, {}, states=("proposed",))  # raises, with what it is
-        change = Change.model_validate(row.change)
+        change = read_change(row)
         address = f"{row.scope}:{row.skill_slug}"
         now_stored = await self._engine.skills.get(address)
         if now_stored.digest != row.candidate_digest:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from prowess.authoring.optimize.artifact_plan import ArtifactPlan
 from prowess.authoring.optimize.bench import Bench
-from prowess.authoring.optimize.change import Change, build_candidate
+from prowess.authoring.optimize.change import Change, build_candidate, read_change
 from prowess.authoring.optimize.decision import HeldOutTest, decide
 from prowess.authoring.optimize.proposal import (
     TRIGGER_METHODS,
@@ -96,7 +96,7 @@ class Optimizer:
         plan = await self._plan(skill, package)
         self._base = await plan.measure_base()
         if self._row.change is not None and self._row.score is not None:
-            plan.restore(Change.model_validate(self._row.change), self._row.score)
+            plan.restore(read_change(self._row), self._row.score)
             ended = "it was interrupted"
         else:
             self._phase = "search"

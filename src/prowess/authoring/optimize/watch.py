@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from prowess.authoring.optimize.change import Change
+from prowess.authoring.optimize.change import read_change
 from prowess.authoring.optimize.decision import LOOKS, MAX_OLD_RUNS, LiveTest, judge_live
 from prowess.authoring.optimize.records import Records
 from prowess.engine.engine import Engine
@@ -102,7 +102,7 @@ async def _roll_back(owner: Engine, records: Records, row: ProposalRow, test: Li
 
 
 def _read_live(owner: Engine, row: ProposalRow) -> LiveTest:
-    change = Change.model_validate(row.change)
+    change = read_change(row)
     names = [name for name in {row.artifact, change.artifact, change.fallback} if name]
     with owner.context.resources.records().read() as connection:
         old = proposals.read_live(

@@ -15,6 +15,7 @@ from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group, limit_option
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_json_line, print_table
 from prowess.interfaces.cli.server import require_this_machine
+from prowess.storage.driver_errors import reading
 
 if TYPE_CHECKING:
     from prowess.events import Event
@@ -101,7 +102,8 @@ def _print_event(event: Event, cli: Cli) -> None:
 
 
 def _event_cells(event: Event) -> tuple[str, ...]:
-    skill, status, detail = _describe_event(event)
+    with reading(f"The data of the event {event.number}"):
+        skill, status, detail = _describe_event(event)
     return (
         str(event.number),
         format_time(event.at),
