@@ -221,7 +221,9 @@ def usage_json(slug: str, title: str, scope: str, usage: SkillUsage) -> JsonObje
         "title": title,
         "scope": scope,
         "loads": usage.loads,
+        "runs": usage.runs,
         "last_loaded": usage.last_loaded or None,
+        "last_run": usage.last_run or None,
         "last_enabled": usage.last_enabled or None,
     }
 

@@ -60,14 +60,17 @@ def test_one_organization_does_not_see_the_uses_of_another(database, note):
     assert (count_recent_uses(database, "acme", days=30), list_usage(database, "acme")) == ({}, {})
 
 
-def test_the_last_load_and_the_last_time_in_a_prompt_are_told_apart(database, note):
+def test_loads_runs_and_the_last_time_in_a_prompt_are_told_apart(database, note):
     changed = EventEntry(name="skills_state_changed", data={}, subject="review")
     asked = EventEntry(name="approval_required", data={}, subject="sign")
+    started, ran = (EventEntry(name=name, data={}, subject="check") for name in ("run_started", "run_finished"))
     note(load("review"), changed, load("deploy"), days=40)
-    note(load("deploy"), changed, asked, days=20)
+    note(load("deploy"), changed, asked, started, ran, days=20)
 
     used = list_usage(database, "acme")
-    assert used.keys() == {"review", "deploy"}
+    assert used.keys() == {"review", "deploy", "check"}
+    assert (used["check"].runs, used["check"].loads, used["check"].last) == (1, 0, DAYS_AGO[20])
+    assert count_recent_uses(database, "acme", days=30)["check"] == 1
     assert (used["review"].loads, used["review"].last_loaded) == (1, DAYS_AGO[40])
     assert used["review"].last == used["review"].last_enabled == DAYS_AGO[20]
     assert (used["deploy"].loads, used["deploy"].last, used["deploy"].last_enabled) == (2, DAYS_AGO[20], "")

@@ -73,7 +73,7 @@ def read_version(context: Context, slug: str, number: int) -> tuple[Version, str
 
 
 def list_unused(context: Context, days: float, *, system: bool) -> list[tuple[SkillCard, SkillUsage]]:
-    """Return the skills that were neither loaded nor enabled in the last days, longest unused first."""
+    """Return the skills that were not loaded, enabled or run in the last days, longest unused first."""
     from prowess.feed.usage import NEVER_USED, days_ago, list_usage
 
     has_records = context.resources.has_records()
@@ -87,21 +87,23 @@ def list_unused(context: Context, days: float, *, system: bool) -> list[tuple[Sk
 
 def report_skill_usage(context: Context, days: float, *, system: bool) -> UsageReport:
     """Report which skills, references and scripts were loaded in the last days, and which can be retired."""
-    from prowess.feed.usage import days_ago, report_usage
+    from prowess.feed.usage import count_recent_uses, days_ago, report_usage
     from prowess.storage.counts import loaded_files
 
     cards = [card for card in context.catalog.cards() if system or card.scope != "system"]
     loads: list[tuple[str, str, tuple[str, ...]]] = []
+    used: dict[str, int] = {}
     if context.resources.has_records():
         with context.resources.records().read() as connection:
             loads = list(loaded_files(connection, context.actor.organization, since=days_ago(days)))
+        used = count_recent_uses(context.resources.records(), context.actor.organization, days=days)
     if not context.actor.admin:
         # Skills that only another user sees are in the log of the organization too.
         visible = {card.slug for card in context.catalog.cards()}
         loads = [load for load in loads if load[0] in visible]
-    used = {slug for slug, _, _ in loads}
-    files = {card.slug: _loadable_files(context, card.slug) if card.slug in used else () for card in cards}
-    return report_usage(loads, files, days=days)
+    loaded = {slug for slug, _, _ in loads}
+    files = {card.slug: _loadable_files(context, card.slug) if card.slug in loaded else () for card in cards}
+    return report_usage(loads, files, used=used, days=days)
 
 
 def _loadable_files(context: Context, slug: str) -> tuple[str, ...]:

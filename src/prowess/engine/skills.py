@@ -229,7 +229,7 @@ class Skills(Part):
         return await offload(lambda: visibility.usable(find, limit))
 
     async def unused(self, *, days: float, system: bool = False) -> list[tuple[SkillCard, SkillUsage]]:
-        """Return the skills that were neither loaded nor enabled in the last days, longest unused first.
+        """Return the skills that were not loaded, enabled or run in the last days, longest unused first.
 
         Skills of the system scope, which come with Prowess or a plugin, are left out unless `system` is true.
         """

@@ -1,4 +1,4 @@
-"""Report how much skills are used, from recorded loads and prompt changes."""
+"""Report how much skills are used, from recorded loads, runs and prompt changes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUsage:
-    """How often and when a skill was last loaded, and when it last entered or left a prompt; '' means never."""
+    """How often and when a skill was last loaded and run, and when it last entered or left a prompt; '' means never.
+
+    Each artifact of a run counts.
+    """
 
     loads: int = 0
+    runs: int = 0
     last_loaded: str = ""
+    last_run: str = ""
     last_enabled: str = ""
 
     @property
     def last(self) -> str:
-        """When it was last used either way; '' if never."""
-        return max(self.last_loaded, self.last_enabled)
+        """When it was last used in any way; '' if never."""
+        return max(self.last_loaded, self.last_run, self.last_enabled)
 
 
 NEVER_USED = SkillUsage()
@@ -61,14 +66,22 @@ class UsageReport:
     files: tuple[FileUsage, ...]
     """References and scripts that were loaded, most first."""
     unused_skills: tuple[str, ...]
+    """Skills that were not loaded, enabled or run."""
     unused_files: tuple[FileUsage, ...]
     """References and scripts of used skills that nobody loaded."""
 
 
 def report_usage(
-    loads: Iterable[tuple[str, str, tuple[str, ...]]], files: Mapping[str, Collection[str]], *, days: float
+    loads: Iterable[tuple[str, str, tuple[str, ...]]],
+    files: Mapping[str, Collection[str]],
+    *,
+    used: Collection[str],
+    days: float,
 ) -> UsageReport:
-    """Return the report of these loads (slug, session, files); `files` has the files of every skill in reach."""
+    """Return the report of these loads (slug, session, files).
+
+    `files` has the files of every skill in reach, and `used` the skills that were used in any way.
+    """
     per_skill: Counter[str] = Counter()
     per_file: Counter[tuple[str, str]] = Counter()
     per_session: dict[str, set[str]] = {}
@@ -98,7 +111,7 @@ def report_usage(
             FileUsage(slug=slug, file=file, loads=many)
             for (slug, file), many in sorted(per_file.items(), key=lambda pair: (-pair[1], pair[0]))
         ),
-        unused_skills=tuple(slug for slug in sorted(files) if slug not in per_skill),
+        unused_skills=tuple(slug for slug in sorted(files) if slug not in used),
         unused_files=tuple(unused),
     )
 
@@ -115,7 +128,7 @@ def core_set(ranked: Sequence[tuple[str, int]]) -> tuple[str, ...]:
 
 
 def count_recent_uses(database: Connections, organization: str, *, days: float) -> dict[str, int]:
-    """Return how often each skill was loaded, enabled or disabled in the last days, without failed loads. Blocking."""
+    """Return how often each skill was loaded, run, enabled or disabled in the last days, without failed loads. Blocking."""
     with database.read() as connection:
         return counts.recent_uses(connection, organization, since=days_ago(days))
 
@@ -126,8 +139,12 @@ def list_usage(database: Connections, organization: str) -> dict[str, SkillUsage
     with database.read() as connection:
         for event, slug, many, last in counts.last_uses(connection, organization):
             before = used.get(slug, NEVER_USED)
-            loaded = event == counts.LOADED
-            used[slug] = replace(before, loads=many, last_loaded=last) if loaded else replace(before, last_enabled=last)
+            if event == counts.LOADED:
+                used[slug] = replace(before, loads=many, last_loaded=last)
+            elif event == counts.RAN:
+                used[slug] = replace(before, runs=many, last_run=last)
+            else:
+                used[slug] = replace(before, last_enabled=last)
     return used
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     sql = LazyStatements("counts")
 
-LOADED, CHANGED = "skill_loaded", "skills_state_changed"
+LOADED, CHANGED, RAN = "skill_loaded", "skills_state_changed", "run_finished"
 
 LOAD_SECONDS_BUCKETS: tuple[float, ...] = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
 """Upper bounds of the load time histogram in seconds; the last bucket is unbounded. `pruned_counts` keeps their indexes, so
@@ -121,12 +121,12 @@ def open_sessions(connection: sa.Connection, organization_id: str) -> int:
 
 
 def recent_uses(connection: sa.Connection, organization_id: str, *, since: str) -> dict[str, int]:
-    """Return how often each skill was loaded, or entered or left a prompt, since a time."""
+    """Return how often each skill was loaded or run, or entered or left a prompt, since a time."""
     return dict(sql.RECENT.rows(connection, {"of": organization_id, "since": since}))
 
 
 def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str, str, int, str]]:
-    """Return event name, slug, count and last time for each skill that was loaded, or entered or left a prompt."""
+    """Return event name, slug, count and last time for each skill that was loaded or run, or entered or left a prompt."""
     used: dict[tuple[str, str], tuple[int, str]] = {}
     for row in (
         *connection.execute(sql.PRUNED_USES, {"of": organization_id}),

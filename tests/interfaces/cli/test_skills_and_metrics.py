@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 PROWESS = Path(sys.executable).parent / "prowess"
-CARD_KEYS = {"slug", "title", "scope", "loads", "last_loaded", "last_enabled"}
+CARD_KEYS = {"slug", "title", "scope", "loads", "runs", "last_loaded", "last_run", "last_enabled"}
 
 
 @pytest.fixture
@@ -90,6 +90,18 @@ def test_a_skill_that_enters_or_leaves_a_prompt_is_used(prowess, write_skill, lo
     assert prowess("skills", "--dead", "4d", "--json").json == []
     (found,) = prowess("skills", "--dead", "1d", "--json").json
     assert (found["loads"], found["last_enabled"]) == (0, moment)
+
+
+def test_a_run_is_a_use_of_the_skill(prowess, write_skill, long_ago):
+    write_skill("greet")
+    moment = long_ago(3)
+    prowess("run", "greet", "instructions")
+    (found,) = prowess("skills", "--json").json
+    assert (found["runs"], found["loads"], found["last_run"]) == (1, 0, moment)
+    assert moment[:10] in prowess("skills").out
+    assert prowess("skills", "--unused", "4d", "--json").json == []
+    assert "greet" in prowess("skills", "--usage", "1d").out
+    assert "greet" not in prowess("skills", "--usage", "4d").out
 
 
 def test_skills_that_came_with_prowess_are_left_out_unless_all_are_asked_for(prowess, write_skill, monkeypatch):
@@ -194,7 +206,7 @@ def test_the_usage_of_skills_and_references_is_reported(prowess, write_skill):
     shown = prowess("skills", "--usage")
     assert "Core set: 1 of 1 used skills have 80 % of the 4 loads." in shown.out
     assert "tidy: how.md loaded 1 time\n" in shown.out
-    assert "Not loaded in the last 30 days (1): other\n" in shown.out
+    assert "Not used in the last 30 days (1): other\n" in shown.out
     report = prowess("skills", "--usage", "7d", "--json").json
     assert (report["days"], report["skills"], report["core"]) == (7, [["tidy", 4]], ["tidy"])
     for number in range(12):

@@ -83,7 +83,9 @@ class SkillUsageShape(Shape):
     title: str
     scope: Scope
     loads: int
+    runs: int
     last_loaded: str | None
+    last_run: str | None
     last_enabled: str | None
 
 
@@ -165,7 +167,7 @@ async def read_index(
 
 @router.get("/skills/{id}/usage", response_model=SkillUsageShape, summary="Get how a skill was used")
 async def read_skill_usage(id: SkillId, engine: Reader) -> Response:
-    """Return how often a skill was loaded, and when it was last used."""
+    """Return how often a skill was loaded and run, and when it was last used."""
     row = await engine.skills.row(await engine.skills.locate(id))
     usage = dict(await engine.skills.uses()).get(row.slug, NEVER_USED)
     return respond(usage_json(row.slug, row.name, row.scope, usage))

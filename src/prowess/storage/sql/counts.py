@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.counts import CHANGED, LOADED, NO_BUCKET
+from prowess.storage.counts import CHANGED, LOADED, NO_BUCKET, RAN
 from prowess.storage.rows import CompiledSelect
 from prowess.storage.sql.approvals import approvals
 from prowess.storage.sql.ledger import audit, events
@@ -52,15 +52,15 @@ OPEN = sa.select(MANY).where(sessions.c.organization_id == sa.bindparam("of"), s
 # The next two queries use only columns of the index `ix_events_subject`, so no event itself is read.
 _USED = (events.c.organization_id == sa.bindparam("of"), events.c.subject != "")
 _DONE = sa.and_(events.c.name == LOADED, events.c.seconds.is_not(None))
-_DONE_OR_CHANGED = sa.or_(_DONE, events.c.name == CHANGED)
+_IS_USE = sa.or_(_DONE, events.c.name == CHANGED, events.c.name == RAN)
 RECENT = CompiledSelect(
     sa.select(events.c.subject, MANY)
-    .where(*_USED, _DONE_OR_CHANGED, events.c.at >= sa.bindparam("since"))
+    .where(*_USED, _IS_USE, events.c.at >= sa.bindparam("since"))
     .group_by(events.c.subject)
 )
 LAST_USES = (
     sa.select(events.c.name, events.c.subject, MANY, sa.func.max(events.c.at).label("last"))
-    .where(*_USED, _DONE_OR_CHANGED)
+    .where(*_USED, _IS_USE)
     .group_by(events.c.name, events.c.subject)
 )
 
@@ -81,6 +81,7 @@ PRUNED_USES = (
         sa.or_(
             sa.and_(pruned_counts.c.name == LOADED, pruned_counts.c.bucket != NO_BUCKET),
             pruned_counts.c.name == CHANGED,
+            pruned_counts.c.name == RAN,
         ),
     )
     .group_by(pruned_counts.c.name, pruned_counts.c.subject)

@@ -313,9 +313,9 @@ def _code_facts(skill: Skill) -> dict[str, str]:
 @click.option("--all", "system", is_flag=True, help="Include built-in role packs and skills of plugins.")
 @common_options
 def skills_command(unused: float | None, usage: float | None, system: bool, cli: Cli) -> None:
-    """Show how often each skill was loaded, and when it was last used, longest unused first.
+    """Show how often each skill was loaded and run, and when it was last used, longest unused first.
 
-    `--unused 30d` lists the skills that were neither loaded nor enabled for 30 days: candidates for removal. `--usage` reports
+    `--unused 30d` lists the skills that were not loaded, enabled or run for 30 days: candidates for removal. `--usage` reports
     which skills and references agents load, and whether they converge on a core set.
     """
     if usage is not None:
@@ -341,12 +341,12 @@ def _print_usage(found: list[tuple[SkillCard, SkillUsage]], *, only_unused: bool
             one_line(card.description),
             card.scope,
             f"{use.loads:,}",
-            _format_use_time(use.last_loaded),
-            _format_use_time(use.last_enabled),
+            f"{use.runs:,}",
+            use.last[:16].replace("T", " ") or "never",
         )
         for card, use in found
     ]
-    head = ("slug", "description", "scope", "loads", "last load", "last enabled")
+    head = ("slug", "description", "scope", "loads", "runs", "last used")
     print_table(head, rows, flexible=1, optional=("description", "scope"))
     count = f"{len(found)} skill{'s' * (len(found) != 1)}"
     click.echo(f"\n{count} not used in this period." if only_unused else f"\n{count}.")
@@ -378,14 +378,10 @@ def _print_report(report: UsageReport) -> None:
         print_wrapped(f"Never loaded although their skill was ({len(names):,}): {_name_some(names)}")
     if report.unused_skills:
         names = report.unused_skills
-        print_wrapped(f"Not loaded in {period} ({len(names):,}): {_name_some(names)}")
+        print_wrapped(f"Not used in {period} ({len(names):,}): {_name_some(names)}")
         click.echo("Remove one with `prowess delete SLUG`. Add --json to list all of them.")
 
 
 def _name_some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _USAGE_NAMES:,} more" if len(names) > _USAGE_NAMES else ""
     return one_line(", ".join(names[:_USAGE_NAMES]), 400) + more
-
-
-def _format_use_time(at: str) -> str:
-    return at[:16].replace("T", " ") if at else "never"
