@@ -212,7 +212,7 @@ def test_the_usage_of_skills_and_references_is_reported(prowess, write_skill):
     for number in range(12):
         write_skill(f"more-{number:02}")
     shown = prowess("skills", "--usage").out
-    assert "Not loaded in the last 30 days (13): more-00, more-01," in shown
+    assert "Not used in the last 30 days (13): more-00, more-01," in shown
     assert "more-09 and 3 more\n" in shown
 
 
