@@ -102,6 +102,20 @@ def test_an_option_of_the_program_says_where_it_belongs(prowess, workspace, path
     assert f"`prowess --server … {' '.join(path)} …`" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("skills list", "Unknown command 'skills list'. Run `prowess list`."),
+        ("skill show tidy", "Unknown command 'skill show'. Run `prowess show`."),
+        ("skills rm tidy", "Unknown command 'skills rm'. Run `prowess delete`."),
+        ("skills enabel tidy", "Unknown command 'enabel'. Did you mean 'enable'?"),
+    ],
+)
+def test_a_command_after_skills_is_answered_with_the_one_of_the_program(prowess, workspace, line, meant):
+    ran = prowess(*line.split())
+    assert (ran.code, meant in ran.err) == (2, True)
+
+
 def test_no_suggestion_is_better_than_a_silly_one(prowess, workspace):
     assert "prowess help" in prowess("zzzzzz").err
 

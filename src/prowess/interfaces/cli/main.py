@@ -204,6 +204,12 @@ class LazyGroup(click.Group):
                 ctx.exit()
             args = [*args[1:], "--help"]
         name = ALIASES.get(args[0], args[0])
+        word = args[1] if name in ("skill", "skills") and args[1:] else "-"
+        if not word.startswith("-"):
+            # Other programs have `skills list`; here, `skills` takes no words.
+            meant = ALIASES.get(word, word)
+            known = f"Unknown command '{name} {word}'. Run `prowess {meant}`."
+            ctx.fail(known if meant in COMMANDS else _describe_unknown(word))
         if name not in COMMANDS and not name.startswith("-"):
             ctx.fail(_describe_unknown(name))
         return super().resolve_command(ctx, [name, *args[1:]])
