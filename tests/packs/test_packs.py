@@ -57,6 +57,19 @@ def fenced(role: str) -> dict:
     return json.loads(block[1])
 
 
+def test_packs_have_the_source_system_and_their_copies_do_not(
+    told: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "true")
+    cards = told("list", "--scope", "system")
+    assert {(card["slug"], card["source"]) for card in cards} == {(role, "system") for role in ROLES}
+    assert told("show", "backend")["provenance"]["source"] == "system"
+    exported = told("export", "backend", "--form", "bernstein", "--to", str(tmp_path / "out"))
+    assert exported["left_out"] == []
+    told("fork", "backend")
+    assert told("show", "backend")["provenance"]["source"] == "user"
+
+
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("profile", ["bernstein", "prowess"])
 def test_a_pack_is_in_order(role: str, profile) -> None:

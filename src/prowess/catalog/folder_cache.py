@@ -19,7 +19,7 @@ from prowess.skill.limits import Limits
 from prowess.skill.model import Scope, SkillCard
 from prowess.skill.reader_version import reader_version
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class FolderCache:

@@ -158,7 +158,7 @@ class Skill(FrozenModel):
             "version": self.version,
             "tags": self.tags,
             "scope": scope,
-            "source": self.provenance.source,
+            "source": self._provenance_in(scope).source,
             "digest": self.digest,
             "kinds": self.kinds,
             "chars": chars,
@@ -208,10 +208,15 @@ class Skill(FrozenModel):
             "content_length": length,
             "scope": scope,
             "location": location,
+            "provenance": self._provenance_in(scope),
             "artifacts": artifacts,
             **dates,
         }
         return self.model_copy(update=changes)
+
+    def _provenance_in(self, scope: Scope) -> Provenance:
+        """Return the provenance in a scope: what comes with Prowess or a plugin has the source `system`."""
+        return self.provenance.model_copy(update={"source": "system"}) if scope == "system" else self.provenance
 
 
 def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
