@@ -467,6 +467,24 @@ def test_several_skills_are_exported_at_once(prowess, sample, tmp_path):
     assert (some.code, "nowhere" in some.err, (tmp_path / "some/commit-messages").is_dir()) == (4, True, True)
 
 
+@pytest.mark.parametrize("form", [(), ("--form", "zip"), ("--profile", "agentskills")])
+def test_skills_of_one_name_do_not_overwrite_each_other_in_an_export(prowess, workspace, tmp_path, form):
+    for slug in ("acme.report", "beta.report", "report", "acme.plan"):
+        folder = workspace / ".agents/skills" / slug
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(
+            f"---\nslug: {slug}\nname: {slug}\ndescription: The skill {slug}.\n---\n{slug}\n"
+        )
+    done = prowess("export", "--all", "--to", tmp_path / "out", "--replace", *form, "--json").json
+    suffix = ".zip" if "zip" in form else ""
+    assert {one["slug"]: str(Path(one["path"]).relative_to(tmp_path / "out")) for one in done} == {
+        "acme.plan": f"plan{suffix}",
+        "acme.report": f"acme.report/report{suffix}",
+        "beta.report": f"beta.report/report{suffix}",
+        "report": f"report/report{suffix}",
+    }
+
+
 def test_an_archive_is_written_to_exactly_the_file_that_was_named(prowess, sample, tmp_path):
     target = tmp_path / "out/notes.zip"
     assert prowess("export", "release-notes", "--to", target).code == 0

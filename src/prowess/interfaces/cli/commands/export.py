@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ def export_command(
     """Write skills to folders, files or archives: unchanged, in another form, or to pass a profile.
 
     With one skill, `--to out/pdf.zip` writes exactly that file: a .zip, .tar.gz or .skill archive. Content that the target
-    cannot hold is reported.
+    cannot hold is reported. Of skills with the same name, each is written to a folder that is called as its slug.
     """
     if form and profile:
         raise click.UsageError("--form and --profile cannot be combined.")
@@ -87,10 +88,12 @@ def export_command(
     async def work(prowess: Prowess) -> tuple[list[tuple[str, ExportResult]], list[Failure]]:
         chosen = await choose_skills(prowess, slugs, every=every, tags=tags)
         folder, name = _split_target(Path(target), form, single=len(chosen) == 1)
+        names = Counter(re.split("[.:]", slug)[-1] for slug in chosen)
 
         async def export(slug: str) -> tuple[str, ExportResult]:
-            write = partial(prowess.skills.export, form=form, profile=profile, replace=replace)
-            return slug, await write(slug, folder, name=name)
+            # Skills of one name, in several namespaces or scopes, would overwrite each other.
+            to = folder / slug.replace(":", ".") if names[re.split("[.:]", slug)[-1]] > 1 else folder
+            return slug, await prowess.skills.export(slug, to, form=form, profile=profile, replace=replace, name=name)
 
         return await for_each(chosen, export)
 
