@@ -7,7 +7,7 @@ its bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from prowess.errors import Invalid, Problem
@@ -122,13 +122,25 @@ def make_package(draft: SkillDraft, limits: Limits = DEFAULT_LIMITS) -> Package:
     return Package.written(changed.name, files) if len(written.package.files) == 1 else written.package
 
 
+_GUESSED = frozenset({"name-missing", "name-not-slug"})
+"""Problems of a document that does not say the slug of its skill."""
+
+
 def change_package(skill: Skill, package: Package, draft: SkillDraft, limits: Limits = DEFAULT_LIMITS) -> Package:
     """Return the files of a stored skill with the changes of a draft. They keep their form if it can hold the changes.
 
     Raise `Invalid` for another slug: a slug never changes.
     """
     package = edit_package(draft, skill.form, package)
-    read = read_package(package, limits).skill
+    reading = read_package(package, limits)
+    read = reading.skill
+    if (
+        draft.slug is None
+        and any(problem.code in _GUESSED for problem in reading.problems)
+        and draft.content is not None
+    ):
+        # The document has a title, or nothing, from which a new skill would get its slug. This one has its own.
+        draft = replace(draft, slug=skill.slug)
     if read is None or (read.slug != skill.slug and draft.content is None):
         # Some forms take the slug from the name of the folder, which may have been another one.
         read = read_package(Package(name=skill.slug, files=package.files), limits).skill or read

@@ -141,6 +141,20 @@ def test_slug_and_scope_never_change(client):
     assert client.get(f"{SKILLS}/{skill['id']}").json() == skill
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["Plain text.", "# A heading\n\nText.\n", "---\nname: Release Notes, Better\ndescription: Writes.\n---\nText.\n"],
+)
+def test_a_document_that_says_no_slug_keeps_that_of_the_skill(client, content):
+    fields = {"slug": "team.notes", "name": "Notes", "description": "Writes notes.", "content": "Plain text."}
+    made = client.post(SKILLS, json=fields).json()
+    changed = client.put(f"{SKILLS}/{made['id']}", json={"content": content + "\nMore."})
+    assert (changed.status_code, changed.json()["slug"], changed.json()["id"]) == (200, "team.notes", made["id"])
+    assert "More." in client.get(f"{SKILLS}/team.notes").json()["content"]
+    other = client.put(f"{SKILLS}/{made['id']}", json={"content": "---\nname: other\ndescription: x\n---\nText."})
+    assert (other.status_code, "slug never changes" in other.json()["detail"]) == (422, True)
+
+
 def test_a_known_entity_tag_is_answered_without_a_body(client):
     made = create(client)
     answer = client.get(made.headers["location"], headers={"if-none-match": made.headers["etag"]})
