@@ -124,6 +124,7 @@ async def test_arguments_that_are_left_out_are_empty_and_move_no_others(in_memor
     async with in_memory(mode) as client:
         assert "<|main||main|$2|main>" in await text_of(client, "fix", {"branch": "main"})
         assert "<||$0|$1|$2|>" in await text_of(client, "fix")
+    assert fill_arguments("<$issue>", ["issue", "branch"], {"branch": "main"}) == "<>\n\nARGUMENTS:\n- branch: main"
 
 
 @both

@@ -247,8 +247,10 @@ def fill_arguments(body: str, names: Sequence[str], arguments: Mapping[str, str]
             if int(number) >= len(parts):
                 return found[0]
             value = parts[int(number)]
+        elif name and name not in arguments:
+            return slashes
         else:
-            value = arguments.get(name, "") if name else " ".join(given)
+            value = arguments[name] if name else " ".join(given)
         is_used = True
         return slashes + value
 
