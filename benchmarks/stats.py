@@ -16,51 +16,47 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from prowess.storage.database import Database, open_database
 from prowess.storage.trace_stats import GROUPINGS, GroupBy
-from prowess.storage.traces import TraceFilter, Values, insert_many, to_values
+from prowess.storage.traces import Trace, TraceFilter, Values, insert_many, to_values
 from prowess.traces.report import build_report
-from prowess.traces.trace import Trace
 
 TIMES, PAGE = 5, 2_000
 TEXT = "Which of these statements cannot both be true? " * 32
 
 
-def rows_of(count: int) -> Iterator[dict[str, Any]]:
+def rows_of(count: int) -> Iterator[Trace]:
     dice = random.Random(7)
     for number in range(count):
         moment = f"2026-03-{number * 28 // count + 1:02}T09:30:00.{number % 1_000_000:06}Z"
-        yield asdict(
-            Trace(
-                id=f"trace-{number:08}",
-                run_id=f"run-{number // 3}",
-                organization_id="bench",
-                user_id=f"user-{number % 10}",
-                skill_id=f"{number % 200}",
-                skill_slug=f"skill-{number % 200}",
-                artifact_id=f"{number % 3}",
-                artifact_name=f"artifact-{number % 3}",
-                artifact_kind="prompt_template",
-                status="unavailable" if number % 20 == 0 else "failed" if dice.random() < 0.03 else "ok",
-                fallback_of=f"trace-{number - 1:08}" if number % 20 == 1 else None,
-                started_at=moment,
-                deadline_at=moment,
-                completed_at=moment,
-                duration_ms=round(dice.lognormvariate(7, 0.8)),
-                model_id=f"provider:model-{number % 4}",
-                input_tokens=dice.randrange(4_000),
-                output_tokens=dice.randrange(900),
-                estimated_cost=dice.random() / 100,
-                assertions_run=2,
-                assertions_passed=dice.randrange(3),
-                rendered_input=TEXT,
-                raw_output=TEXT,
-                created_at=moment,
-            )
+        yield Trace(
+            id=f"trace-{number:08}",
+            run_id=f"run-{number // 3}",
+            organization_id="bench",
+            user_id=f"user-{number % 10}",
+            skill_id=f"{number % 200}",
+            skill_slug=f"skill-{number % 200}",
+            artifact_id=f"{number % 3}",
+            artifact_name=f"artifact-{number % 3}",
+            artifact_kind="prompt_template",
+            status="unavailable" if number % 20 == 0 else "failed" if dice.random() < 0.03 else "ok",
+            fallback_of=f"trace-{number - 1:08}" if number % 20 == 1 else None,
+            started_at=moment,
+            deadline_at=moment,
+            completed_at=moment,
+            duration_ms=round(dice.lognormvariate(7, 0.8)),
+            model_id=f"provider:model-{number % 4}",
+            input_tokens=dice.randrange(4_000),
+            output_tokens=dice.randrange(900),
+            estimated_cost=dice.random() / 100,
+            assertions_run=2,
+            assertions_passed=dice.randrange(3),
+            rendered_input=TEXT,
+            raw_output=TEXT,
+            created_at=moment,
         )
 
 

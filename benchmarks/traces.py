@@ -29,8 +29,8 @@ from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import open_database
 from prowess.storage.sql.traces import traces
+from prowess.storage.traces import Trace
 from prowess.traces.cleanup import process_identity
-from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import TraceRecorder
 
 WRITERS, IN_FLIGHT, LONG_SECONDS = 8, 128, 0.06

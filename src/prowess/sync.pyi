@@ -93,12 +93,11 @@ from prowess.storage.people import Member, Organization
 from prowess.storage.scores import SkillScore
 from prowess.storage.sources import Source, SourceItem
 from prowess.storage.trace_stats import Bucket, GroupBy
-from prowess.storage.traces import TracePosition, TraceSort
+from prowess.storage.traces import Trace, TracePosition, TraceSort
 from prowess.storage.trust import TrustedFolder
 from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Chart, Report, SeriesBy
-from prowess.traces.trace import Trace
 
 class Drafts:
     def preview(

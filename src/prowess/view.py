@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prowess.skill.evals import TriggerSet
     from prowess.skill.package import File, Package
     from prowess.storage.approvals import ApprovalRow
-    from prowess.traces.trace import Trace
+    from prowess.storage.traces import Trace
 
 JsonObject = dict[str, Any]
 

@@ -25,8 +25,7 @@ from prowess.storage.owner import Owner
 from prowess.storage.people import web_sessions
 from prowess.storage.seals import Seals
 from prowess.storage.sql.ledger import audit, events
-from prowess.storage.traces import Values, insert_many, to_values
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace, Values, insert_many, to_values
 from prowess.traces.trace_row import to_row
 
 OWNER = Owner(organization_id="acme", user_id="ann")

@@ -87,8 +87,8 @@ def test_the_choices_of_the_command_line_are_those_of_the_engine():
     from prowess.skill.model import SCOPES
     from prowess.skill.profiles import PROFILE_NAMES
     from prowess.storage.trace_stats import GROUPINGS
+    from prowess.storage.traces import STATUSES
     from prowess.traces.export import EXPORT_FORMATS
-    from prowess.traces.trace import STATUSES
 
     assert skills.SCOPES == SCOPES
     assert set(packages.PROFILES) == set(PROFILE_NAMES)

@@ -14,11 +14,9 @@ from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import Database
 from prowess.storage.sql.traces import traces
-from prowess.storage.traces import TraceFilter, read_oldest
+from prowess.storage.traces import Trace, TraceFilter, read_oldest
 from prowess.traces.cleanup import process_identity
-from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import TraceRecorder
-from prowess.traces.trace_row import from_row
 
 
 @pytest.fixture
@@ -62,8 +60,7 @@ def kept(database: Database) -> Callable[[], list[Trace]]:
 
     def read() -> list[Trace]:
         with database.read() as connection:
-            rows = read_oldest(connection, TraceFilter(organization_id="acme", user_id=None), limit=100_000, whole=True)
-        return [from_row(row) for row in rows]
+            return read_oldest(connection, TraceFilter(organization_id="acme", user_id=None), limit=100_000, whole=True)
 
     return read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 from prowess.traces.trace_recorder import TraceRecorder
 
 

@@ -16,8 +16,8 @@ from dataclasses import replace
 from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import open_database
+from prowess.storage.traces import Trace
 from prowess.traces.cleanup import process_identity
-from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import TraceRecorder
 
 SAYING = threading.Lock()

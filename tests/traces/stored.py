@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 
 
 def stored_trace(number: int, moment: str, **values: Any) -> Trace:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prowess.policy.organization import OrgPolicy
-from prowess.storage.traces import COLUMNS
-from prowess.traces.trace import STATUSES
+from prowess.storage.traces import COLUMNS, STATUSES
 from prowess.traces.trace_row import MAX_TEXT_CHARS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "traces.md").read_text()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.storage.traces import STATUSES, Trace
 from prowess.traces.export import export_traces, to_dspy_example
-from prowess.traces.trace import STATUSES, Trace
 
 VERDICTS = [
     {"type": "length", "description": "short", "passed": True, "severity": "hard", "explanation": ""},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from prowess.policy.actor import Actor
 from prowess.storage import traces as rows
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import open_database
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 
 ADMIN = Actor(name="root", organization="acme", user="root")
 ANN = Actor(name="ann", organization="acme", user="ann", permissions=frozenset({"skills.read"}))
@@ -55,7 +54,7 @@ def keep(each_place):
 
     def write(*kept: Trace) -> None:
         with opened.write() as connection:
-            rows.finish_many(connection, [rows.to_values(asdict(one)) for one in kept])
+            rows.finish_many(connection, [rows.to_values(one) for one in kept])
 
     yield write
     opened.close()

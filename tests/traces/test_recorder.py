@@ -252,7 +252,7 @@ from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import DeferredDatabase
 from prowess.traces.trace_recorder import TraceRecorder
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 
 recorder = TraceRecorder(DeferredDatabase(sys.argv[1]), Redactor())
 
@@ -269,7 +269,7 @@ def runs_kept(url):
     with database.read() as connection:
         rows = read_oldest(connection, TraceFilter(organization_id="acme", user_id=None), limit=10_000)
     database.close()
-    return sorted((row["run_id"], row["status"]) for row in rows)
+    return sorted((row.run_id, row.status) for row in rows)
 
 
 def test_the_traces_of_a_process_that_ends_without_a_word_are_kept(database_url, new_process):

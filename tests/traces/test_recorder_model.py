@@ -11,9 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from prowess.redaction import Redactor
 from prowess.storage.database import open_database
-from prowess.storage.traces import TraceFilter, read_oldest
+from prowess.storage.traces import Trace, TraceFilter, read_oldest
 from prowess.traces.cleanup import close_interrupted, process_identity
-from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import TraceRecorder
 
 from .finishing import finish
@@ -82,7 +81,7 @@ class Recording(RuleBasedStateMachine):
     def kept(self) -> dict[str, str]:
         with self.database.read() as connection:
             rows = read_oldest(connection, TraceFilter(organization_id="acme", user_id=None), limit=100)
-        return {row["id"]: row["status"] for row in rows}
+        return {row.id: row.status for row in rows}
 
     def teardown(self) -> None:
         self.recorder.close()

@@ -12,9 +12,8 @@ from tests.traces.stored import stored_trace
 
 from prowess.storage.sql.traces import traces
 from prowess.storage.trace_stats import GROUPINGS
-from prowess.storage.traces import TraceFilter
+from prowess.storage.traces import STATUSES, Trace, TraceFilter
 from prowess.traces.report import build_report
-from prowess.traces.trace import STATUSES, Trace
 
 ACME = TraceFilter(organization_id="acme", user_id=None)
 

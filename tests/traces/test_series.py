@@ -10,9 +10,8 @@ import pytest
 from tests.traces.stored import stored_trace
 
 from prowess.errors import Invalid
-from prowess.storage.traces import TraceFilter
+from prowess.storage.traces import Trace, TraceFilter
 from prowess.traces.report import build_chart, build_report
-from prowess.traces.trace import Trace
 
 ACME = TraceFilter(organization_id="acme", user_id=None, since="2026-03-01T00:00:00.000000Z")
 UNTIL = "2026-03-04T12:00:00.000000Z"

@@ -14,8 +14,7 @@ from playwright.sync_api import expect
 from prowess.errors import ProwessError
 from prowess.redaction import Redactor
 from prowess.run.request import RunRequest
-from prowess.storage.traces import insert_many, to_values
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace, insert_many, to_values
 from prowess.traces.trace_row import to_row
 
 from .site import Site, View

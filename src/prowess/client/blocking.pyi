@@ -50,10 +50,9 @@ from prowess.storage.ledger import AuditRow
 from prowess.storage.people import Member, Organization
 from prowess.storage.sources import Source
 from prowess.storage.trace_stats import Bucket, GroupBy
-from prowess.storage.traces import TraceSort
+from prowess.storage.traces import Trace, TraceSort
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Chart, Report, SeriesBy
-from prowess.traces.trace import Trace
 
 class Skills:
     def list(

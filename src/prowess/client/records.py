@@ -18,10 +18,9 @@ from prowess.storage.clock import now
 
 if TYPE_CHECKING:
     from prowess.storage.trace_stats import Bucket, GroupBy
-    from prowess.storage.traces import TraceSort
+    from prowess.storage.traces import Trace, TraceSort
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Chart, Report, SeriesBy
-    from prowess.traces.trace import Trace
 
 EVENT_PAGE = 1_000
 """How many events one request reads at most."""
@@ -209,6 +208,6 @@ def trace_path(trace_id: str) -> str:
 
 
 def _decode_trace(value: dict[str, Any]) -> Trace:
-    from prowess.traces.trace import Trace
+    from prowess.storage.traces import Trace
 
     return decode(Trace, value)

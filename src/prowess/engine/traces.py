@@ -11,10 +11,9 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.storage.trace_stats import Bucket, GroupBy
-    from prowess.storage.traces import TraceFilter, TracePosition, TraceSort
+    from prowess.storage.traces import Trace, TraceFilter, TracePosition, TraceSort
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Chart, Report, SeriesBy
-    from prowess.traces.trace import Trace
 
 
 _DAY_SECONDS = 86_400

@@ -22,7 +22,7 @@ from prowess.skill.assertion_specs import AssertionSeverity
 from prowess.skill.kinds import Artifact, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
 from prowess.skill.needs import Needs
-from prowess.traces.trace import RunStatus
+from prowess.storage.traces import RunStatus
 
 if TYPE_CHECKING:
     from prowess.run.result import RunPart

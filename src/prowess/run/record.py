@@ -21,8 +21,8 @@ from prowess.run.result import verdict_json
 from prowess.skill.kinds import JsonObject
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.ledger import EventEntry
+from prowess.storage.traces import Trace
 from prowess.traces.cleanup import process_identity
-from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import OnStored, TraceRecorder, ignore_stored
 
 TRACE_WAIT_SECONDS = 5.0

@@ -14,7 +14,7 @@ from prowess.llm.model import Request, Usage
 from prowess.run.call import Output, SentRequest, Verdict
 from prowess.skill.kinds import JsonObject, Kind
 from prowess.skill.model import Skill
-from prowess.traces.trace import RunStatus
+from prowess.storage.traces import RunStatus
 
 FIELD = "produces_artifacts"
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}", re.IGNORECASE | re.ASCII)

@@ -1,6 +1,6 @@
 """Store traces: write many rows at a time, read, close and delete them.
 
-A row that is read is a mapping keyed by column name. A row to write is a tuple, see `to_values`. Reads are restricted to an
+A trace is a row of the table; to write it, it is made a tuple, see `to_values`. Reads are restricted to an
 organization and user by `TraceFilter`.
 
 PostgreSQL receives new rows by COPY, which costs the server less than an upsert does (37 against 61 µs of CPU a row with
@@ -11,11 +11,12 @@ most of its time waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import field
 from itertools import chain
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from pydantic_core import to_json
 
@@ -31,49 +32,62 @@ if TYPE_CHECKING:
 else:
     sql = LazyStatements("traces")
 
-Row = Mapping[str, Any]
+RunStatus = Literal["running", "ok", "failed", "refused", "unavailable", "timed_out", "cancelled", "interrupted"]
+STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One run of one artifact.
+
+    The artifacts of one run of a skill share a `run_id`. `fallback_of` is the trace of the artifact that this one replaced.
+    `verdicts` has one entry per assertion. Texts, inputs and errors are redacted when the row is written.
+    """
+
+    id: str
+    run_id: str
+    organization_id: str = ""
+    user_id: str = ""
+    actor: str = ""
+    session_id: str = ""
+    skill_id: str
+    skill_slug: str
+    skill_digest: str = ""
+    artifact_id: str
+    artifact_name: str
+    artifact_kind: str
+    fallback_of: str | None = None
+    status: RunStatus = "running"
+    started_at: str
+    deadline_at: str
+    """When it must have ended, so that the row of a dead process can be recognised."""
+    process: str = ""
+    """Identifies the process that runs it."""
+    completed_at: str | None = None
+    duration_ms: int | None = None
+    model_id: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    estimated_cost: float | None = None
+    assertions_run: int = 0
+    assertions_passed: int = 0
+    error_code: str | None = None
+    created_at: str = ""
+    error: str | None = None
+    verdicts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    inputs: dict[str, Any] = field(default_factory=dict[str, Any])
+    rendered_input: str | None = None
+    raw_output: str | None = None
+
+
 Values = tuple[Any, ...]
 """A row to write: the values of `COLUMNS`, with documents as JSON text."""
 TracePosition = tuple[str | float, str]
 """Start time and id of a run: the sort key of its row."""
 
 TABLE = "skill_execution_traces"
-COLUMNS = (
-    "id",
-    "run_id",
-    "organization_id",
-    "user_id",
-    "actor",
-    "session_id",
-    "skill_id",
-    "skill_slug",
-    "skill_digest",
-    "artifact_id",
-    "artifact_name",
-    "artifact_kind",
-    "fallback_of",
-    "status",
-    "started_at",
-    "deadline_at",
-    "process",
-    "completed_at",
-    "duration_ms",
-    "model_id",
-    "input_tokens",
-    "output_tokens",
-    "estimated_cost",
-    "assertions_run",
-    "assertions_passed",
-    "error_code",
-    "created_at",
-    "error",
-    "verdicts",
-    "detail",
-    "inputs",
-    "rendered_input",
-    "raw_output",
-)
-"""The columns of the table, in its order."""
+COLUMNS = tuple(Trace.__annotations__)
 DOCUMENTS = frozenset({"verdicts", "detail", "inputs"})
 """The columns with JSON."""
 DOCUMENT_PLACES = tuple(place for place, name in enumerate(COLUMNS) if name in DOCUMENTS)
@@ -120,15 +134,15 @@ def sort_position(value: str | float | None, id: str) -> TracePosition:
     return (-1 if value is None else value), id
 
 
-def position_of(row: Row) -> TracePosition:
+def position_of(trace: Trace) -> TracePosition:
     """Return the sort key of a row."""
-    return row["started_at"], row["id"]
+    return trace.started_at, trace.id
 
 
-def get_row(connection: sa.Connection, which: TraceFilter, id: str) -> Row | None:
+def get_row(connection: sa.Connection, which: TraceFilter, id: str) -> Trace | None:
     """Return a whole row by its id; None if the filter excludes it."""
     found = connection.execute(sql.one(which, id)).mappings().first()
-    return {**found} if found else None
+    return Trace(**found) if found else None
 
 
 def read_newest(
@@ -138,7 +152,7 @@ def read_newest(
     limit: int,
     after: TracePosition | None = None,
     sort: TraceSort = "started_at",
-) -> list[Row]:
+) -> list[Trace]:
     """Return rows without the large columns, the highest values first, starting after a position.
 
     The position is that of `sort_position` for the last row of the page before.
@@ -147,12 +161,12 @@ def read_newest(
         plain = sql.NEWEST if which.user_id is None else sql.NEWEST_OF_USER
         return [_from_values(values) for values in plain.rows(connection, {**which.owner_key, "most": limit})]
     query = sql.newest(which, after=after, sort=sort).limit(limit)
-    return [{**row} for row in connection.execute(query).mappings()]
+    return [Trace(**row) for row in connection.execute(query).mappings()]
 
 
-def _from_values(values: tuple[Any, ...]) -> Row:
+def _from_values(values: Values) -> Trace:
     row = dict(zip(SMALL_COLUMNS, values, strict=True))
-    return {**row, "verdicts": decode_json(row["verdicts"])}
+    return Trace(**{**row, "verdicts": decode_json(row["verdicts"])})
 
 
 def count_rows(connection: sa.Connection, which: TraceFilter) -> int:
@@ -171,10 +185,10 @@ def read_oldest(
     limit: int,
     after: TracePosition | None = None,
     whole: bool = False,
-) -> list[Row]:
+) -> list[Trace]:
     """Return rows oldest first, starting after a position; without the large columns unless `whole`."""
     query = sql.oldest(which, after=after, whole=whole).limit(limit)
-    return [{**row} for row in connection.execute(query).mappings()]
+    return [Trace(**row) for row in connection.execute(query).mappings()]
 
 
 def read_running(connection: sa.Connection) -> list[tuple[str, str, str]]:
@@ -226,7 +240,7 @@ _COPY = f"COPY {TABLE} ({_NAMES}) FROM STDIN WITH (DELIMITER E'\\x01', NULL '{_N
 _KEEP_EXISTING = "ON CONFLICT (id) DO NOTHING"
 _OVERWRITE = f"ON CONFLICT (id) DO UPDATE SET {_FINISHED_COLUMNS}"
 
-_column_values = cast("Callable[[Row], Values]", itemgetter(*COLUMNS))
+column_values = cast("Callable[[Trace], Values]", attrgetter(*COLUMNS))
 
 
 def dump_json(value: Any) -> str:
@@ -234,9 +248,9 @@ def dump_json(value: Any) -> str:
     return to_json(value, inf_nan_mode="strings").decode()
 
 
-def to_values(row: Row) -> Values:
-    """Return a row to write, from one with all columns. Raise `ValueError` if a document is not JSON."""
-    values = list(_column_values(row))
+def to_values(trace: Trace) -> Values:
+    """Return a row to write. Raise `ValueError` if a document is not JSON."""
+    values = list(column_values(trace))
     for index in DOCUMENT_PLACES:
         values[index] = dump_json(values[index])
     return tuple(values)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 
 ExportFormat = Literal["jsonl", "dspy"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)

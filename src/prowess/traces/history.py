@@ -10,6 +10,7 @@ from prowess.errors import Invalid, NotFound
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
 from prowess.storage.traces import (
+    Trace,
     TraceFilter,
     TracePosition,
     TraceSort,
@@ -20,8 +21,6 @@ from prowess.storage.traces import (
     read_newest,
     read_oldest,
 )
-from prowess.traces.trace import Trace
-from prowess.traces.trace_row import from_row
 
 MIN_ID_CHARS = 4
 """The shortest prefix of an id that a trace can be found by."""
@@ -38,7 +37,7 @@ def list_newest(
 ) -> list[Trace]:
     """Return traces without inputs and texts, highest values of `sort` first; with `after`, those that follow it. Blocking."""
     with records.read() as connection:
-        return [from_row(row) for row in read_newest(connection, which, limit=limit, after=after, sort=sort)]
+        return read_newest(connection, which, limit=limit, after=after, sort=sort)
 
 
 def count_traces(records: Connections, which: TraceFilter) -> int:
@@ -61,7 +60,7 @@ def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
             row = get_row(connection, which, found[0]) if found else None
     if row is None:
         raise unknown_trace(id)
-    return from_row(row)
+    return row
 
 
 def unknown_trace(id: str) -> NotFound:
@@ -79,7 +78,7 @@ def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Tra
             rows = read_oldest(connection, which, limit=_WHOLE_PAGE, after=after, whole=True)
         if not rows:
             return
-        yield [from_row(row) for row in rows]
+        yield rows
         after = position_of(rows[-1])
 
 
@@ -106,13 +105,12 @@ class TraceFollower:
     def look(self) -> list[Trace]:
         """Return the runs that ended since the last look, ordered by start. Blocking."""
         with self._records.read() as connection:
-            late = [row for known in self._running if (row := get_row(connection, self._unbound, known))]
             after: TracePosition | None = None
-            rows = list(late)
+            rows = [row for known in self._running if (row := get_row(connection, self._unbound, known))]
             while found := read_oldest(connection, self._from(), limit=_PAGE, after=after):
                 rows += found
                 after = position_of(found[-1])
-        return self._ended([from_row(row) for row in rows])
+        return self._ended(rows)
 
     @property
     def _unbound(self) -> TraceFilter:

@@ -13,7 +13,7 @@ from prowess.redaction import Redactor
 from prowess.storage import traces
 from prowess.storage.background_writer import CLOSE_SECONDS, BackgroundWriter
 from prowess.storage.database import Connections
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 from prowess.traces.trace_row import to_row, to_values_if_clean
 
 log = logging.getLogger(__name__)

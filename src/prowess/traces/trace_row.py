@@ -1,18 +1,18 @@
-"""Convert traces to rows that any database can store (redacted, capped, valid text), and back."""
+"""Convert traces to rows that any database can store: redacted, capped, valid text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from operator import attrgetter, itemgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any, cast
 
 from prowess.redaction import Redactor
 from prowess.redaction.regex import compile_linear
 from prowess.storage.clock import now
-from prowess.storage.traces import COLUMNS, DOCUMENT_PLACES, DOCUMENTS, Values, dump_json
-from prowess.traces.trace import Trace
+from prowess.storage.rows import row_values
+from prowess.storage.traces import COLUMNS, DOCUMENT_PLACES, DOCUMENTS, Trace, Values, column_values, dump_json
 
 MAX_TEXT_CHARS = 256 * 1024
 """The longest text in a trace."""
@@ -105,7 +105,6 @@ class _JsonCapper:
         return replace_unstorable(text) if len(text) <= MAX_TEXT_CHARS else cap_text(text, self._redactor)
 
 
-_FIELDS = tuple(field.name for field in fields(Trace))
 _TEXTS = frozenset({"model_id", "error", "rendered_input", "raw_output"})
 _NUMBERS = {
     *("duration_ms", "input_tokens", "output_tokens"),
@@ -117,19 +116,14 @@ _SEPARATOR = "\x01"
 _MAX_DIGITS = 400
 _DIGITS = frozenset("0123456789")
 _CREATED_AT = COLUMNS.index("created_at")
-_field_values = attrgetter(*_FIELDS)
-_column_values = cast("Callable[[Trace], Values]", attrgetter(*COLUMNS))
 _scanned_values = itemgetter(*(COLUMNS.index(name) for name in COLUMNS if name in _TEXTS | DOCUMENTS))
 _label_values = itemgetter(*(COLUMNS.index(name) for name in COLUMNS if name not in _TEXTS | DOCUMENTS | _NUMBERS))
 
 
-def to_row(trace: Trace, redactor: Redactor) -> dict[str, Any]:
+def to_row(trace: Trace, redactor: Redactor) -> Trace:
     """Return the row to write: without secrets, with long texts cut, and with storable characters only."""
-    row: dict[str, Any] = dict(zip(_FIELDS, _field_values(trace), strict=True))
-    row["created_at"] = trace.created_at or now()
-    if to_values_if_clean([trace], redactor) is None:
-        _make_storable(row, redactor)
-    return row
+    trace = replace(trace, created_at=trace.created_at or now())
+    return trace if to_values_if_clean([trace], redactor) is not None else _make_storable(trace, redactor)
 
 
 def to_values_if_clean(traces: Sequence[Trace], redactor: Redactor) -> list[Values] | None:
@@ -154,13 +148,8 @@ def to_values_if_clean(traces: Sequence[Trace], redactor: Redactor) -> list[Valu
     return rows if _is_storable(text, redactor) else None
 
 
-def from_row(row: Mapping[str, Any]) -> Trace:
-    """Return the trace of a row; columns that were not read have their defaults."""
-    return Trace(**{name: row[name] for name in _FIELDS if name in row})
-
-
 def _values(trace: Trace, moment: str) -> Values:
-    values = list(_column_values(trace))
+    values = list(column_values(trace))
     values[_CREATED_AT] = values[_CREATED_AT] or moment
     for place in DOCUMENT_PLACES:
         values[place] = _readable_json(values[place])
@@ -185,7 +174,8 @@ def _is_storable(text: str | None, redactor: Redactor) -> bool:
     return redactor.is_clean(text)
 
 
-def _make_storable(row: dict[str, Any], redactor: Redactor) -> None:
+def _make_storable(trace: Trace, redactor: Redactor) -> Trace:
+    row = row_values(trace)
     for name, value in row.items():
         if name in DOCUMENTS:
             row[name] = _storable_document(value, redactor)
@@ -193,6 +183,7 @@ def _make_storable(row: dict[str, Any], redactor: Redactor) -> None:
             row[name] = cap_text(value, redactor)
         elif isinstance(value, str):
             row[name] = replace_unstorable(value)
+    return Trace(**row)
 
 
 def _storable_document(value: Any, redactor: Redactor) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from prowess.storage import traces as rows
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import open_database
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 
 
 def trace(number: int, skill: str, **values: Any) -> Trace:
@@ -44,7 +43,7 @@ def kept(home, workspace):
     made += [trace(10, "checker", status="failed"), trace(11, "writer", estimated_cost=None, model_id="m")]
     opened = open_database(home / ".prowess/agents.db")
     with opened.write() as connection:
-        rows.finish_many(connection, [rows.to_values(asdict(one)) for one in made])
+        rows.finish_many(connection, [rows.to_values(one) for one in made])
     opened.close()
 
 

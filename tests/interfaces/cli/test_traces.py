@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from prowess.storage import traces as rows
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import open_database
-from prowess.traces.trace import Trace
+from prowess.storage.traces import Trace
 
 LONG_ID = "3f2a91bc-0000-4000-8000-000000000000"
 
@@ -61,7 +60,7 @@ def keep(home):
     def write(*kept: Trace) -> None:
         opened = open_database(home / ".prowess/agents.db")
         with opened.write() as connection:
-            rows.finish_many(connection, [rows.to_values(asdict(one)) for one in kept])
+            rows.finish_many(connection, [rows.to_values(one) for one in kept])
         opened.close()
 
     return write

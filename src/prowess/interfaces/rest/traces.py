@@ -23,10 +23,9 @@ from prowess.interfaces.rest.request import (
     to_bytes,
 )
 from prowess.storage.trace_stats import Bucket, GroupBy
-from prowess.storage.traces import TracePosition, TraceSort, sort_position
+from prowess.storage.traces import RunStatus, Trace, TracePosition, TraceSort, sort_position
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Chart, Series, SeriesBy
-from prowess.traces.trace import RunStatus, Trace
 from prowess.view import TRACE_TEXTS, to_json, trace_json
 
 router = APIRouter(tags=["traces"])

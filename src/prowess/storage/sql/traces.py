@@ -7,48 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from prowess.storage.rows import CompiledSelect, raw_json
-from prowess.storage.tables import ORDERED_JSON, metadata, texts
+from prowess.storage.rows import CompiledSelect, raw_columns
+from prowess.storage.tables import make_table
 from prowess.storage.trace_stats import BUCKET_CHARS, Bucket, GroupBy
-from prowess.storage.traces import DOCUMENTS, SMALL_COLUMNS, TraceFilter, TracePosition, TraceSort
+from prowess.storage.traces import SMALL_COLUMNS, TABLE, Trace, TraceFilter, TracePosition, TraceSort
 
-traces = sa.Table(
-    "skill_execution_traces",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts(
-        "run_id",
-        "organization_id",
-        "user_id",
-        "actor",
-        "session_id",
-        "skill_id",
-        "skill_slug",
-        "skill_digest",
-        "artifact_id",
-        "artifact_name",
-        "artifact_kind",
-    ),
-    sa.Column("fallback_of", sa.Text),
-    *texts("status", "started_at", "deadline_at", "process"),
-    sa.Column("completed_at", sa.Text),
-    sa.Column("duration_ms", sa.Integer),
-    sa.Column("model_id", sa.Text),
-    sa.Column("input_tokens", sa.Integer),
-    sa.Column("output_tokens", sa.Integer),
-    sa.Column("estimated_cost", sa.Float),
-    sa.Column("assertions_run", sa.Integer, nullable=False),
-    sa.Column("assertions_passed", sa.Integer, nullable=False),
-    sa.Column("error_code", sa.Text),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("error", sa.Text),
-    sa.Column("verdicts", ORDERED_JSON, nullable=False),
-    sa.Column("detail", ORDERED_JSON, nullable=False),
-    sa.Column("inputs", ORDERED_JSON, nullable=False),
-    sa.Column("rendered_input", sa.Text),
-    sa.Column("raw_output", sa.Text),
-)
-
+traces = make_table(TABLE, Trace)
 sa.Index("idx_traces_session_id", traces.c.session_id)
 sa.Index("idx_traces_skill_id", traces.c.skill_id)
 sa.Index("idx_traces_artifact_id", traces.c.artifact_id)
@@ -67,7 +31,7 @@ ALL_RUNNING = CompiledSelect(sa.select(traces.c.id, traces.c.process, traces.c.d
 _OURS = traces.c.organization_id == sa.bindparam("of")
 _OF_USER = traces.c.user_id == sa.bindparam("by")
 _NEWEST = (
-    sa.select(*(raw_json(traces.c[name]) if name in DOCUMENTS else traces.c[name] for name in SMALL_COLUMNS))
+    sa.select(*raw_columns(traces.c[name] for name in SMALL_COLUMNS))
     .where(_OURS)
     .order_by(traces.c.started_at.desc(), traces.c.id.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))

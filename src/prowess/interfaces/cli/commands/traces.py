@@ -32,8 +32,8 @@ from prowess.view import to_json, trace_json
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
+    from prowess.storage.traces import Trace
     from prowess.traces.export import ExportFormat
-    from prowess.traces.trace import Trace
 
 
 WriteLine = Callable[[Any], None]
