@@ -385,6 +385,9 @@ def test_ctrl_c_stops_a_turn_and_keeps_the_conversation(prowess, trusted, script
     assert (stopped.code, stopped.out) == (130, "")
     assert "Stopped. The conversation is kept." in stopped.err
     assert last_conversation(prowess)["state"] == "stopped"
+    command = f"prowess chat --conversation {last_conversation(prowess)['id'][:8]} --resume"
+    assert f"Go on with: {command}\n" in stopped.err
+    assert prowess(*command.split()[1:], "--model", script("Hello again.")).out == "Hello again.\n"
     again = script({"when": "hello", "text": "Here I am."})
     assert prowess("chat", "--continue", "still there?", "--model", again).out == "Here I am.\n"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+
+from prowess import ScriptedModel
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\u202e"
 
@@ -62,6 +66,24 @@ def test_an_evaluation_that_was_killed_is_shown_as_interrupted_and_goes_on(prowe
     resumed = prowess("eval", "resume", run["id"][:8], "--json")
     assert (resumed.code, resumed.json["id"], resumed.json["state"]) == (0, run["id"], "done")
     assert prowess("eval", "resume", "none").code == 4
+
+
+def test_an_evaluation_that_ctrl_c_stops_says_how_to_go_on(prowess, colors, monkeypatch):
+    model = colors("red", "blue")
+
+    async def interrupted(self: ScriptedModel, request: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedModel, "complete", interrupted)
+        stopped = prowess("eval", "run", "colors", "--model", model, "--concurrency", "1")
+    [run] = prowess("eval", "list", "--json").json
+    assert (stopped.code, run["state"]) == (130, "stopped")
+    command = f"prowess eval resume {run['id'][:8]}"
+    assert f"Go on with: {command}\n" in stopped.err
+    assert "goes on with one that was stopped" in prowess("eval", "list").out
+    assert prowess(*command.split()[1:], "--json").json["state"] == "done"
 
 
 def test_a_failed_case_exits_with_1_and_says_why(prowess, colors, workspace: Path):

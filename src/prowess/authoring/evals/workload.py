@@ -104,6 +104,7 @@ class Workload:
         Raise the first error that every further case would have too; what was there by then is stored.
         """
         log = ResultLog(self._context, run_id)
+        self._on_progress(self.progress())
         for position, result in own.items():
             self._note(position, result)
         waiting = iter([item for item in self._items if item.position not in own])

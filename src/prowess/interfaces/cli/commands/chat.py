@@ -80,6 +80,8 @@ def _take_one_turn(chat: Chat, message: str, cli: Cli) -> None:
     from prowess.interfaces.cli.chat import print_waiting
 
     ended = chat.send(message) if message else chat.resume()
+    if ended is None:
+        click.echo(f"Go on with: prowess chat --conversation {chat.id[:8]} --resume", err=True)
     if not cli.as_json and at_terminal():
         ended = chat.answer_approvals(ended)
     elif ended is not None and ended.state == "waiting":

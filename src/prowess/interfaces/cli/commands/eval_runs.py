@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from asyncio import CancelledError
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,7 +124,7 @@ def resume(run_id: str, cli: Cli) -> None:
     """
 
     async def work(prowess: Prowess) -> EvalRun:
-        with _progress(cli) as show:
+        with _progress(run_id, cli) as show:
             run = await prowess.evals.resume(run_id, on_progress=show)
         cli.print(run, lambda: _print_run(run))
         return run
@@ -131,22 +133,31 @@ def resume(run_id: str, cli: Cli) -> None:
 
 
 @contextmanager
-def _progress(cli: Cli) -> Generator[ProgressListener]:
-    """Show the progress of an evaluation as a bar, unless JSON is printed."""
-    with progress_bar("Evaluating") as advance:
+def _progress(run_id: str, cli: Cli) -> Generator[ProgressListener]:
+    """Show the progress of an evaluation as a bar, unless JSON is printed. If it is interrupted, print how to go on."""
+    has_begun = False
+    try:
+        with progress_bar("Evaluating") as advance:
 
-        def show(progress: TaskProgress) -> None:
-            if not cli.as_json:
-                advance(progress.done + progress.failed, progress.total)
+            def show(progress: TaskProgress) -> None:
+                nonlocal has_begun
+                has_begun = True
+                if not cli.as_json:
+                    advance(progress.done + progress.failed, progress.total)
 
-        yield show
+            yield show
+    except CancelledError:
+        if has_begun:
+            click.echo(f"Go on with: prowess eval resume {run_id[:8]}", err=True)
+        raise
 
 
 def _run_here(plan: EvalPlan, _: str, cli: Cli, report: Report) -> EvalRun:
     async def work(prowess: Prowess) -> EvalRun:
         known = await prowess.evals.cases(plan)
-        with _progress(cli) as show:
-            run = await prowess.evals.run(plan, on_progress=show)
+        run_id = str(uuid.uuid4())
+        with _progress(run_id, cli) as show:
+            run = await prowess.evals.run(plan, on_progress=show, run_id=run_id)
         # Before the engine is closed, which fails if a scripted model has steps left.
         report(run, known)
         return run
@@ -265,8 +276,9 @@ def list_runs(skill: str, limit: int, cli: Cli) -> None:
         flexible=1,
         empty="No evaluations. `prowess eval run SLUG` makes one.",
     )
-    if has_table and any(run.state == "interrupted" for run in found):
-        click.echo("`prowess eval resume RUN` goes on with one that was interrupted.")
+    unfinished = {run.state for run in found} & {"interrupted", "stopped"}
+    if has_table and unfinished:
+        click.echo(f"`prowess eval resume RUN` goes on with one that was {' or '.join(sorted(unfinished))}.")
 
 
 def _format_passed(passed: int, count: int, errors: int) -> str:
