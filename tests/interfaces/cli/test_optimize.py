@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from prowess import ScriptedModel
 from prowess.authoring.optimize import decision, search, trigger_plan
+from prowess.llm.model import Reply, Request
 
 VERBS = ("trim", "cut", "shorten", "split", "join", "crop")
 QUERIES = [
@@ -119,6 +124,51 @@ def test_a_durable_optimisation_is_a_job_that_a_worker_does(prowess, video):
     assert listed["state"] == "proposed"
     resumed = prowess("optimize", "resume", listed["id"], "--json").json
     assert resumed == listed
+
+
+@pytest.fixture
+def triage(prowess, write_skill, workspace, approver, monkeypatch) -> Callable[..., Any]:
+    """Return a function that optimizes a prompt, and is interrupted by the first request with a text and those that follow."""
+    cases = [{"id": f"c{one}", "inputs": {"message": f"Message {one}"}, "expected": "billing"} for one in range(40)]
+    files = {"prompts__sort.j2": "Sort. {{ message }}", "evals__cases.json": json.dumps(cases)}
+    write_skill("triage", **{**files, "agents__prowess.yaml": "title: Triage\n"})
+    prowess("trust", "accept", "triage")
+    (workspace / "model.json").write_text("[]")
+
+    def run(interrupted_at: str, times: int) -> Any:
+        sent = 0
+
+        async def answer(_: ScriptedModel, request: Request) -> Reply:
+            nonlocal sent
+            text = request.messages[-1].text
+            if sent or interrupted_at in text:
+                sent += 1
+                if sent <= times:
+                    asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+                await asyncio.Event().wait()
+            if text.startswith("You improve"):
+                return Reply(text=json.dumps({"rewrites": ["One word. {{ message }}", "Tell. {{ message }}"]}))
+            return Reply(text="billing" if "One word" in text and text[-1] not in "37" else "It is billing.")
+
+        monkeypatch.setattr(ScriptedModel, "complete", answer)
+        options = ("--method", "rewrite", "--metric", "exact", "--model", "scripted:model.json")
+        return prowess("optimize", "run", "triage", *options)
+
+    return run
+
+
+def test_an_optimization_that_is_interrupted_twice_says_how_to_go_on(prowess, triage):
+    ran = triage("Tell.", 2)
+    [row] = prowess("optimize", "--json").json
+    assert (ran.code, row["state"]) == (130, "running")
+    assert f"Go on with: prowess optimize resume {row['id'][:8]}\n" in ran.err
+
+
+def test_an_optimization_that_is_interrupted_without_a_candidate_says_so(prowess, triage):
+    ran = triage("Sort.", 1)
+    [row] = prowess("optimize", "--json").json
+    assert (ran.code, row["state"]) == (130, "refused")
+    assert "It was interrupted before a candidate was found.\n" in ran.err
 
 
 def test_a_skill_without_artifacts_to_optimize_says_what_can_be(prowess, workspace):

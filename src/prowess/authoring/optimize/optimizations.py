@@ -125,8 +125,8 @@ class Optimizations:
             return to_proposal(row)
         if exclusive and row.updated_at > max(row.created_at, seconds_from_now(-BUSY_SECONDS)):
             raise Conflict(
-                f"The optimization {row.id[:8]} is being done by another process.",
-                hint=f"`prowess optimize cancel {row.id[:8]}` ends its search.",
+                f"The optimization {row.id[:8]} is being done by another process, or was {BUSY_SECONDS:.0f} seconds ago.",
+                hint=f"If it was interrupted, try again soon. `prowess optimize cancel {row.id[:8]}` ends its search.",
             )
         return await self._do(row, stored_request(row.request), on_progress, graceful=graceful)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -118,7 +118,7 @@ def run(
     if durable:
         _start_job(request, cli)
         return
-    _follow(lambda prowess, show: prowess.optimize.run(request, on_progress=show, graceful=True), cli)
+    _follow(lambda prowess: prowess.optimize.prepare(request), cli)
 
 
 @optimize_command.command("resume", examples=("prowess optimize resume 3f2a", "prowess optimize resume 3f2a --json"))
@@ -126,13 +126,21 @@ def run(
 @common_options
 def resume(id: str, cli: Cli) -> None:
     """Go on with an optimization that was interrupted: test the best so far, or search if there is none."""
-    _follow(lambda prowess, show: prowess.optimize.resume(id, on_progress=show, graceful=True), cli)
+    _follow(lambda prowess: prowess.optimize.get(id), cli)
 
 
-def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], cli: Cli) -> None:
+def _follow(prepare: Callable[[Prowess], Awaitable[Proposal]], cli: Cli) -> None:
+    """Do an optimization and print its result. If it is interrupted, print how to go on."""
     with open_engine(cli) as engine:
-        with _shown_progress() as show:
-            done: Proposal = engine.run(lambda prowess: work(prowess, show))
+        chosen = engine.run(prepare)
+        try:
+            with _shown_progress() as show:
+                done = engine.run(lambda prowess: prowess.optimize.resume(chosen.id, on_progress=show, graceful=True))
+        except (KeyboardInterrupt, click.exceptions.Exit):
+            left = engine.run(lambda prowess: prowess.optimize.get(chosen.id))
+            goes_on = f"Go on with: prowess optimize resume {left.id[:8]}"
+            click.echo(goes_on if left.state == "running" else left.reason, err=True)
+            raise
         # Printed before the engine is closed, which fails if a scripted model has steps left.
         cli.print(done, lambda: _print(done))
     if done.state == "refused":
