@@ -325,6 +325,13 @@ def test_prowess_warns_about_what_others_stumble_over() -> None:
     assert found["unknown-field"] == "info"
 
 
+def test_a_long_description_in_the_sidecar_is_no_warning_if_other_clients_read_a_short_one() -> None:
+    sidecar = {"agents/prowess.yaml": f"description: Takes notes. {'d' * 1100}\n"}
+    report = validate(skill("name: notes\ndescription: Takes notes. …", **sidecar))
+    assert report.reading.skill is not None
+    assert (len(report.reading.skill.description), report.problems) == (1113, ())
+
+
 def test_prowess_refuses_a_skill_that_says_nothing_about_itself() -> None:
     assert "description-missing" in errors(skill("name: notes", body=""), "prowess")
 

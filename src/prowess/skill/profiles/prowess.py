@@ -33,6 +33,7 @@ from prowess.skill.profiles.settings import (
     check_trigger_queries,
 )
 from prowess.skill.template import TEMPLATE_NAMES, find_unknown_names, find_variables
+from prowess.skill.text.fields import as_text
 from prowess.skill.text.hidden import quote_source
 from prowess.suggestions import did_you_mean
 
@@ -160,7 +161,10 @@ def _check_length(reading: Reading) -> Iterator[Problem]:
     if reading.skill is None:
         return
     lines: checks.Lines = reading.document.lines if reading.document else {}
-    for problem in checks.check_description({"description": reading.skill.description}, lines):
+    # Other clients read the document, and not a longer description in the sidecar.
+    written = reading.document.fields.get("description") if reading.document else None
+    description = as_text(written) or reading.skill.description
+    for problem in checks.check_description({"description": description}, lines):
         if problem.code == "description-long":
             yield replace(
                 problem, severity="warning", message=problem.message + " Other clients truncate or reject it."

@@ -117,7 +117,7 @@ def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
         print_problems(result.left_out)
     if len(done) + failed > 1:
         left = f", {failed} failed" if failed else ""
-        click.echo(f"{len(done)} skills exported to {escape_path(target)}{left}.")
+        click.echo(f"{len(done)} skill{'s' * (len(done) != 1)} exported to {escape_path(target)}{left}.")
 
 
 def _split_target(target: Path, form: str | None, *, single: bool) -> tuple[Path, str]:
