@@ -222,13 +222,17 @@ async def test_a_job_from_before_organizations_had_shares_goes_on_after_an_updat
     async with place.open() as prowess:
         job = await prowess.jobs.start_run(line("one"))
         await station.begun.wait()
-    [file] = Path(place.environment["PROWESS_HOME"]).rglob("jobs.db")
-    with closing(sqlite3.connect(file)) as older, older:
-        assert older.execute("UPDATE workflow_status SET queue_partition_key = NULL").rowcount == 1
+    _forget_shares(Path(place.environment["PROWESS_HOME"]))
     station.gate.set()
     async with place.open() as prowess:
         await prowess.jobs.work()
         assert (await prowess.jobs.wait(job.id)).state == "succeeded"
+
+
+def _forget_shares(home: Path) -> None:
+    [file] = home.rglob("jobs.db")
+    with closing(sqlite3.connect(file)) as records, records:
+        assert records.execute("UPDATE workflow_status SET queue_partition_key = NULL").rowcount == 1
 
 
 class OneByOne:
