@@ -7,13 +7,14 @@ import os
 import sqlite3
 import sys
 import threading
+import uuid
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from prowess.errors import Conflict, Invalid, NotFound, Refused, SpendExceeded
+from prowess.errors import Conflict, Invalid, NotFound, Refused, SpendExceeded, Unavailable
 from prowess.jobs import worker
 from prowess.llm import models
 from prowess.llm.model import Reply, Request, Usage
@@ -164,6 +165,24 @@ async def test_a_cancelled_batch_stops_and_a_retry_does_the_rest(place, line, st
     assert (cancelled.state, cancelled.done) == ("cancelled", 0)
     assert (ended.state, ended.done) == ("succeeded", 5)
     assert sorted(station.lines()) == [f"one {n}" for n in range(5)]
+
+
+async def test_a_job_whose_process_died_before_it_was_handed_over_is_done_by_the_next_worker(place, line, station):
+    async with place.open() as prowess:
+        await prowess.jobs.wait((await prowess.jobs.start_run(line("one", inputs={"n": 1}), name="done")).id)
+    with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
+        database.row_factory = sqlite3.Row
+        row = dict(database.execute("SELECT * FROM jobs").fetchone())
+        lost = row | {"state": "queued", "queued_at": "2020", "finished_at": None, "result": None}
+        for name, kind in (("strange", "zzz"), ("lost", "run")):
+            values = lost | {"id": str(uuid.uuid4()), "name": name, "kind": kind}
+            database.execute(f"INSERT INTO jobs VALUES ({', '.join('?' * len(values))})", [*values.values()])
+    async with place.open() as prowess:
+        await prowess.jobs.work()
+        ended = await prowess.jobs.wait("lost")
+        with pytest.raises(Unavailable, match="'strange' in the database was changed by another program"):
+            await prowess.jobs.retry("strange")
+    assert ended.state == "succeeded"
 
 
 async def test_a_batch_that_another_process_cancels_leaves_no_traceback(place, line, station, monkeypatch, caplog):

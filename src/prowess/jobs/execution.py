@@ -112,7 +112,7 @@ class Execution:
         """Run a skill, with each artifact as a step of the journal."""
 
         async def work(job: JobRow, engine: Engine) -> None:
-            request = stored_request(job, job.request["inputs"], run_id=job.id)
+            request = stored_request(job, None, run_id=job.id)
             request = replace(request, journal=self._counting(job, journal))
             await self._admit(job, engine, request)
             result = await engine.runs.attempt(request)

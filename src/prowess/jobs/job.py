@@ -7,6 +7,7 @@ from typing import Any
 
 from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.skill.kinds import JsonObject
+from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import OPEN, JobKind, JobRow, JobState
 
 DEFAULT_CONCURRENCY = 4
@@ -108,21 +109,22 @@ def request_record(request: RunRequest, **more: Any) -> JsonObject:
     return {**{name: getattr(request, name) for name in _REQUEST}, "artifacts": list(request.artifacts), **more}
 
 
-def stored_request(row: JobRow, inputs: JsonObject, *, run_id: str) -> RunRequest:
-    """Return the request of a job, for one run with these inputs."""
-    request = row.request
-    limit: float | None = request.get("max_spend")
-    hint = f"Go on with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
-    spend_limit = None if limit is None else SharedSpendLimit(name=f"job:{row.id}", limit=limit, hint=hint)
-    return RunRequest(
-        slug=row.skill_slug,
-        artifacts=tuple(request["artifacts"]),
-        inputs=inputs,
-        session=request["session"],
-        model=request["model"],
-        evaluation_model=request["evaluation_model"],
-        timeout=request["timeout"],
-        run_id=run_id,
-        digest=row.skill_digest,
-        spend_limit=spend_limit,
-    )
+def stored_request(row: JobRow, inputs: JsonObject | None, *, run_id: str) -> RunRequest:
+    """Return the request of a job, for one run with these inputs; raise `Unavailable` if another program changed it."""
+    with reading(f"The job {row.name!r}"):
+        request = row.request
+        limit: float | None = request.get("max_spend")
+        hint = f"Go on with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
+        spend_limit = None if limit is None else SharedSpendLimit(name=f"job:{row.id}", limit=limit, hint=hint)
+        return RunRequest(
+            slug=row.skill_slug,
+            artifacts=tuple(request["artifacts"]),
+            inputs=request["inputs"] if inputs is None else inputs,
+            session=request["session"],
+            model=request["model"],
+            evaluation_model=request["evaluation_model"],
+            timeout=request["timeout"],
+            run_id=run_id,
+            digest=row.skill_digest,
+            spend_limit=spend_limit,
+        )

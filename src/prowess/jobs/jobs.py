@@ -298,7 +298,8 @@ class Jobs:
 
     def _requeue(self, job_id: str, changes: Mapping[str, Any]) -> JobRow:
         row = self._find(job_id)
-        request = {**row.request, **changes}
+        with reading(f"The job {row.name!r}"):
+            request = {**row.request, **changes}
         values: dict[str, Any] = {"state": "queued", "queued_at": now(), "request": request}
         with self._context.resources.records().write() as connection:
             if row.is_open:

@@ -22,6 +22,7 @@ from prowess.jobs.system import SystemDatabase, by_queue
 from prowess.storage import jobs
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import Connections
+from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import JobRow
 from prowess.threads import offload
 from prowess.traces.cleanup import is_process_gone, process_identity
@@ -160,14 +161,18 @@ class JobWorker:
 
     async def enqueue(self, job: JobRow) -> None:
         """Hand a job to the workers. Does nothing if this attempt was handed over before."""
+        await self.start()
+        await self._enqueue(job)
+
+    async def _enqueue(self, job: JobRow) -> None:
         from dbos import DBOS, SetEnqueueOptions, SetWorkflowID
 
         from prowess.jobs.workflows import WORKFLOWS
 
-        await self.start()
+        with reading(f"The job {job.name!r}"):
+            workflow = WORKFLOWS[job.kind]
         with SetWorkflowID(workflow_id(job)), SetEnqueueOptions(queue_partition_key=job.organization_id):
-            queue = self.queue("jobs", job.place)
-            await DBOS.enqueue_workflow_async(queue, WORKFLOWS[job.kind], job.id)
+            await DBOS.enqueue_workflow_async(self.queue("jobs", job.place), workflow, job.id)
 
     async def continue_run(self, job: JobRow) -> None:
         """Start a new attempt of a failed run that keeps the steps which succeeded in the attempt before."""
@@ -286,7 +291,7 @@ class JobWorker:
                 await DBOS.resume_workflows_async(ids, queue_name=queue)
             await offload(self._forget_worker, dead)
         for job in await offload(self._list_lost):
-            await self.enqueue(job)
+            await self._enqueue(job)  # not `enqueue`, which would wait for the start that this is a part of
 
     def _join(self, worker_id: str) -> None:
         with self.records().write() as connection:

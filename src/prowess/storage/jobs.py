@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
@@ -198,7 +198,8 @@ def read_states(connection: sa.Connection, job_ids: Sequence[str]) -> dict[str, 
 
 def list_lost(connection: sa.Connection, *, places: Sequence[str], before: str) -> list[JobRow]:
     """Return jobs that have been queued since before a time, and no worker has begun."""
-    lost = sa.and_(_T.state == "queued", _T.place.in_(places), _T.queued_at < before)
+    # Another program may have written a kind that no worker knows.
+    lost = sa.and_(_T.kind.in_(get_args(JobKind)), _T.state == "queued", _T.place.in_(places), _T.queued_at < before)
     return read_rows(connection, sa.select(jobs).where(lost).limit(100), JobRow)
 
 
