@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prowess.engine.skill_rows import SkillQuery, SkillRow
-from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError, Refused, RunFailed
+from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError, Refused, RunFailed, Unavailable
 from prowess.open import Prowess
 from prowess.policy.actor import Actor, agent_of
 from prowess.settings import read_settings
@@ -383,6 +386,26 @@ async def test_stale_sources_are_synced_together_and_due_ones_by_the_operator(
             await acme.sources.sync(off)
         with pytest.raises(Refused):
             await acme.sources.sync_due()
+
+
+async def test_a_source_that_another_program_damaged_holds_up_no_other(
+    place: Any, upstream: ScriptedFetcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    has(upstream, {"one": "First."})
+    async with Prowess.open(settings=read_settings(place.environment), fetcher=upstream) as operator:
+        config = {**CONFIG, "sync_policy": "auto"}
+        bad, good = [
+            (await operator.as_actor(ANN).sources.create(name, "github", config)).id for name in ("bad", "good")
+        ]
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
+            database.execute('UPDATE skill_sources SET config = \'{"sync_policy": "auto"}\' WHERE id = ?', (bad,))
+
+        due = await operator.sources.sync_due()
+
+        assert [result.source.id for result in due] == [good]
+        assert f"The source {bad} could not be synced: The source 'bad' in the database was changed" in caplog.text
+        with pytest.raises(Unavailable, match="'bad' in the database was changed by another program"):
+            await operator.as_actor(ANN).sources.sync(bad)
 
 
 async def test_a_deleted_source_keeps_or_takes_its_skills(local: Prowess, upstream: ScriptedFetcher) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from prowess.engine.context import Context, Part
 from prowess.engine.records import read_rows
-from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.people_log import is_operator
 from prowess.policy.text import has_control_chars
 from prowess.storage import ledger, sources
+from prowess.storage.driver_errors import reading
 from prowess.storage.ledger import AuditEntry
 from prowess.storage.sources import Source, SourceItem, SourceType
 from prowess.threads import offload
@@ -31,6 +33,8 @@ SOURCE_SCOPES: tuple[Scope, ...] = ("org", "user", "account")
 """Where the skills of a source can be kept. A workspace is for overrides, which no sync touches."""
 MAX_SOURCES = 200
 """How many sources an organization may have."""
+_log = logging.getLogger(__name__)
+
 _NAME_CHARS = 200
 
 T = TypeVar("T")
@@ -215,7 +219,10 @@ class Sources(Part):
         return await offload(read_rows, self._context, sources.list_automatic, [])
 
     async def sync_one_due(self, source: Source) -> SyncResult | None:
-        """Sync a source that `list_due` returned; None if another process is syncing it."""
+        """Sync a source that `list_due` returned; None if another process is syncing it.
+
+        None also for one that cannot be synced at all, such as a damaged one, which is logged: other organizations' come next.
+        """
         if not is_operator(self._context.actor):
             raise Refused("Only the operator syncs the sources of all organizations.", hint="Sync your own sources.")
         # Recorded in the organization under the name of the source: nobody there asked for it.
@@ -227,7 +234,11 @@ class Sources(Part):
             permissions=frozenset({"skills.read", "skills.write"}),
             channel="schedule",
         )
-        return await _sync_unless_running(Context(resources=resources, actor=own), source)
+        try:
+            return await _sync_unless_running(Context(resources=resources, actor=own), source)
+        except ProwessError as error:
+            _log.warning("The source %s could not be synced: %s", source.id, error)
+            return None
 
     def _draft(
         self, name: str, source_type: str, config: Mapping[str, Any], scope: Scope | None, *, enabled: bool = True
@@ -344,7 +355,8 @@ async def _sync_unless_running(context: Context, source: Source) -> SyncResult |
 def _sync_of(context: Context, source: Source) -> SourceSync:
     from prowess.engine.source_sync import SourceSync
 
-    return SourceSync(context, source)
+    with reading(f"The source {source.name!r}"):
+        return SourceSync(context, source)
 
 
 def _unknown(source_id: str) -> NotFound:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -159,6 +162,23 @@ async def test_a_version_that_someone_changed_is_no_longer_watched(place, triage
         [ended] = await prowess.optimize.watch()
         assert (ended.state, await prompt_of(prowess)) == ("kept", "Mine: {{ message }}")
         assert "no longer watched" in ended.reason
+
+
+@pytest.mark.parametrize("column", ["actor", "change"])
+async def test_an_optimization_that_another_program_damaged_holds_up_no_other(place, triage, ask, caplog, column):
+    triage(place)
+    async with place.open() as prowess:
+        done = await propose(prowess, ask)
+        await prowess.optimize.approve(done.id)
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
+            database.row_factory = sqlite3.Row
+            row = dict(database.execute("SELECT * FROM optimizer_proposals").fetchone()) | {"id": "bad", column: "{}"}
+            database.execute(f"INSERT INTO optimizer_proposals VALUES ({', '.join('?' * len(row))})", [*row.values()])
+            database.execute("UPDATE optimizer_proposals SET updated_at = '2020', created_at = '2020' WHERE id = 'bad'")
+        await prowess.skills.rollback("triage", 1)
+        [ended] = await prowess.optimize.watch()
+    assert (ended.id, ended.state) == (done.id, "rolled_back")
+    assert "The optimization bad could not be judged" in caplog.text
 
 
 async def test_a_version_that_someone_rolled_back_says_so(place, triage, ask):

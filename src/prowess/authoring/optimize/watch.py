@@ -6,6 +6,7 @@ one had, on behalf of the person who approved the candidate; it is in the audit 
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from prowess.authoring.optimize.change import read_change
@@ -18,6 +19,8 @@ from prowess.policy.actor import stored_actor
 from prowess.storage import proposals
 from prowess.storage.proposals import ProposalRow
 from prowess.threads import offload
+
+log = logging.getLogger(__name__)
 
 CHANNEL = "optimizer"
 """The channel in the audit log of a rollback that nobody asked for."""
@@ -32,7 +35,11 @@ async def watch_approved(engine: Engine, *, organization: str | None = None, ski
     ended: list[ProposalRow] = []
     for row in await offload(read_rows, engine.context, watched, []):
         if not skill or row.skill_slug == skill:
-            changed = await _judge(engine, row)
+            try:
+                changed = await _judge(engine, row)
+            except ProwessError as error:  # such as a damaged row; those of other organizations come next
+                log.warning("The optimization %s could not be judged: %s", row.id, error)
+                continue
             if changed is not None:
                 ended.append(changed)
     return ended
