@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from prowess.errors import Invalid, NotFound
 from prowess.run.allowance import PREVIOUS
+from prowess.skill.filenames import is_script_name
 from prowess.skill.form_info import form_info
 from prowess.skill.forms.descriptor import is_registered
 from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, PromptTemplate, Review, kind_info
@@ -45,7 +46,7 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     if not found:
         has = ", ".join(sorted({artifact.kind for artifact in firsts.values()})) or "nothing"
         scripts = [artifact.name for artifact in firsts.values() if artifact.kind == "script"]
-        scripts += [entry.path for entry in skill.manifest if skill.script_at(entry.path) and "/" in entry.path]
+        scripts += [path for path in skill.other_files if is_script_name(path) and "/" in path]
         raise Invalid(
             f"The skill {skill.slug!r} has nothing to run; it contains {has}.", hint=_hint_instead(skill, scripts)
         )
@@ -85,7 +86,7 @@ def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
     near = [artifact for artifact in firsts.values() if to_input_name(artifact.name) == to_input_name(name)]
     if len(near) == 1:
         return near[0]
-    at_path = next((artifact for artifact in firsts.values() if artifact.path == name), None) or skill.script_at(name)
+    at_path = next((artifact for artifact in firsts.values() if artifact.path == name), None) or skill.file_at(name)
     if at_path is not None:
         return at_path
     there = ", ".join(repr(known) for known in list(firsts)[:20]) or "none"

@@ -8,9 +8,19 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from prowess.errors import NotFound
-from prowess.skill.filenames import MAX_ARTIFACT_NAME_CHARS, is_script_name
+from prowess.skill.filenames import MAX_ARTIFACT_NAME_CHARS, SIDECAR, is_marker, is_script_name
 from prowess.skill.form_info import FormName
-from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind, Script, construct, kind_info
+from prowess.skill.kinds import (
+    AnyArtifact,
+    Artifact,
+    FrozenModel,
+    JsonObject,
+    Kind,
+    Reference,
+    Script,
+    construct,
+    kind_info,
+)
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
 
@@ -174,23 +184,32 @@ class Skill(FrozenModel):
     def find_artifact(self, name: str, kind: Kind | None = None) -> Artifact:
         """Return an artifact by its name or `name@variant`, a file also by its path; with `kind`, only one of that kind.
 
-        Raise `NotFound`, with the names that there are.
+        With the kind of a reference or a script, files in other folders are found by their path, too. Raise `NotFound`, with the
+        names that there are.
         """
         candidates = [artifact for artifact in self.artifacts if kind in (None, artifact.kind)]
         named = [artifact for artifact in candidates if name in _artifact_names(artifact)]
         found = min(named, key=lambda artifact: _artifact_names(artifact).index(name), default=None)
+        if found is None and (other := self.file_at(name)) is not None and other.kind == kind:
+            return other
         if found is None:
             there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
             raise NotFound(f"{self.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
         return found
 
-    def script_at(self, path: str) -> Script | None:
-        """Return a script outside of `scripts/`, which is no artifact until it is named, or None."""
-        if len(path) > MAX_ARTIFACT_NAME_CHARS or not is_script_name(path):
+    def file_at(self, path: str) -> Script | Reference | None:
+        """Return a script or document outside of the standard folders, which is no artifact until it is named, or None."""
+        if len(path) > MAX_ARTIFACT_NAME_CHARS or path not in self.other_files:
             return None
-        if any(artifact.path == path for artifact in self.artifacts):
-            return None
-        return Script(name=path, path=path) if any(entry.path == path for entry in self.manifest) else None
+        return Script(name=path, path=path) if is_script_name(path) else Reference(name=path, path=path)
+
+    @property
+    def other_files(self) -> tuple[str, ...]:
+        """The paths of files that are neither the document, nor the sidecar, nor an artifact."""
+        if len(self.manifest) == 1:
+            return ()  # the document, whatever its name
+        taken = {SIDECAR, *(artifact.path for artifact in self.artifacts)}
+        return tuple(entry.path for entry in self.manifest if entry.path not in taken and not is_marker(entry.path))
 
     def kept_as(self, *, id: str, scope: Scope, location: str = "", **dates: Any) -> Skill:
         """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it."""

@@ -284,8 +284,7 @@ def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Arti
         found = list(skill.artifacts)
     named = {name for name in names if name}
     found += [artifact for artifact in skill.artifacts if artifact.path in named]
-    scripts = [script for name in named if (script := skill.script_at(name))]
-    return [*_add_fallbacks(skill, found), *scripts]
+    return [*_add_fallbacks(skill, found), *(file for name in named if (file := skill.file_at(name)))]
 
 
 def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:

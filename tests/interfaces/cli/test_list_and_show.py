@@ -31,6 +31,18 @@ CARD_KEYS = {
 }
 
 
+def test_files_outside_of_the_standard_folders_are_shown_and_printed(prowess, write_skill):
+    folder = write_skill("forms")
+    for path, text in {"FORMS.md": "Fill in.", "tools/fill.py": "print(1)", "references/how.md": "How."}.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    assert "\nother files: FORMS.md, tools/fill.py\n" in prowess("show", "forms").out
+    assert prowess("show", "forms", "--reference", "FORMS.md").out.strip() == "Fill in."
+    assert prowess("show", "forms", "--script", "tools/fill.py").out.strip() == "print(1)"
+    assert prowess("show", "forms", "--reference", "tools/fill.py").code == 4
+    assert prowess("show", "forms", "--script", "SKILL.md").code == 4
+
+
 def test_an_empty_catalog_says_what_to_do_next(prowess, workspace):
     ran = prowess("list")
     assert ran.code == 0

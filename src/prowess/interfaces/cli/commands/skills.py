@@ -236,6 +236,9 @@ def _print_part(slug: str, name: str, kind: Literal["file", "reference", "script
         click.echo(clean(data.decode(errors="replace")))
 
 
+_OTHER_FILES = 20
+
+
 def _print_skill(skill: Skill, card: SkillCard, findings: Sequence[FindingRow], score: str) -> None:
     from prowess.interfaces.cli.error_output import print_findings
 
@@ -269,6 +272,9 @@ def _print_skill(skill: Skill, card: SkillCard, findings: Sequence[FindingRow], 
         ]
         click.echo()
         print_table(("artifact", "kind", "file"), rows)
+    if others := skill.other_files:
+        more = f" and {len(others) - _OTHER_FILES:,} more" if len(others) > _OTHER_FILES else ""
+        print_wrapped(f"\nother files: {one_line(', '.join(others[:_OTHER_FILES]), 2_000)}{more}")
     if any(row["severity"] != "info" for row in findings):
         click.echo("\nfindings")
         print_findings(findings, indent=2)
