@@ -44,6 +44,9 @@ async def test_a_search_says_what_to_call_next_and_that_call_works(filled: Any, 
         assert (told[1], answer.data["skill"], answer.data["status"]) == ("enable_skill", "invoice-reader", "enabled")
         alone = (await box(engine, conversation="").call("search_skills", {"query": "add up the invoices"})).data
         assert alone["hint"] == 'Next, call load_skill with {"skill": "invoice-reader"}.'
+        listed = (await toolbox.call("search_skills", {"tags": ["finance"]})).data
+        assert [found["skill"] for found in listed["skills"]] == ["invoice-reader"]
+        assert listed["hint"].startswith("Choose one that fits the task, or call search_skills with a `query`")
 
 
 async def test_invented_tags_do_not_hide_the_skill_and_the_answer_names_the_tags_there_are(

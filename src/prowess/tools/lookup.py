@@ -146,8 +146,10 @@ def _next_call(context: ToolContext, found: Sequence[Recommendation], *, scored:
     """Say what to call next, with the arguments: small models copy it."""
     if not found:
         return "No matching skill. Call search_skills with other words, or list_skills to see all skills."
+    if not scored:  # the first of a list by name is no better than the others
+        return "Choose one that fits the task, or call search_skills with a `query` to find it."
     best = found[0]
-    if scored and best.decision == "no":
+    if best.decision == "no":
         return "No skill fits well. Call search_skills with other words, or work without a skill."
     tool = "run_skill" if not best.chars else "enable_skill" if context.conversation else "load_skill"
     return f"Next, call {tool} with {json.dumps({'skill': best.slug})}."

@@ -24,6 +24,9 @@ def test_search_without_words_lists_by_slug(prowess, office):
     assert "changelog-writer" in tagged.out
     assert "meeting-minutes" in tagged.out
     assert "sql-tuner" not in tagged.out
+    listed = prowess("search", "--tag", "writing", "--explain", "--json").json
+    assert {"slug", "digest"} <= listed[0].keys()
+    assert listed[0].keys().isdisjoint({"score", "decision", "why", "evidence", "signals"})
 
 
 def test_search_keeps_to_the_tags(prowess, office):

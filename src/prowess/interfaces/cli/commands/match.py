@@ -263,7 +263,10 @@ def search_command(words: tuple[str, ...], tags: tuple[str, ...], limit: int, ex
     with open_matcher(cli) as matcher:
         results = mark_trust(matcher.search(query, limit=limit, tags=tags), cli)
         if cli.as_json:
-            print_json([result.as_json(explain=explain) for result in results])
+            rows = [result.as_json(explain=explain) for result in results]
+            # Without words nothing was ranked: a score and a decision would say what nobody has found out.
+            hidden = () if query.strip() else ("score", "decision", "why", "evidence", "signals")
+            print_json([{name: row[name] for name in row if name not in hidden} for row in rows])
         elif results and query.strip():
             print_recommendations(results, explain=explain)
         elif results:
