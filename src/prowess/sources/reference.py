@@ -51,6 +51,7 @@ _REPO = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z0-9_.~][A-Za-z0-9_.~+-]{0,254}", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _HOST = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?", re.ASCII)
+_REGISTRY_ID = re.compile(r"(?:skills\.sh|clawhub|prowess):[\w.@/-]+", re.ASCII)
 # git-check-ref-format(1), without the ways to name an object by an expression.
 _BAD_REF = re.compile(r"^[-/]|\.\.|//|@\{|[ ~^:?*\[\\\x00-\x1f\x7f]|(?:^|/)\.|\.lock(?:/|$)|[./]$|^@$")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -235,6 +236,10 @@ def _github(owner: str, repo: str, *, ref: str = "", path: str = "", skill: str 
 
 def _scp_address(text: str) -> SourceReference:
     """Read `git@host:path`, the short form of ssh."""
+    if _REGISTRY_ID.fullmatch(text):
+        raise Invalid(
+            f"{text[:200]!r} is the id of a skill in a registry.", hint=f"Run `prowess registry install {text[:200]}`."
+        )
     user, at, rest = text.partition("@")
     host, _, path = rest.partition(":")
     segments = path.strip("/").split("/")
