@@ -132,7 +132,8 @@ class GitRepository:
                     return Tip(full, oid, rest)
         if ref:
             raise NotFound(
-                f"The repository has no branch or tag {ref!r}.", hint="Check the part after '#' or '/tree/'."
+                f"The repository has no branch or tag {ref!r}.",
+                hint="Check its name, in an address the part after '#' or '/tree/'.",
             )
         raise NotFound(
             "The repository has no commits, or the address is not a git repository.", hint="Check the address."

@@ -107,6 +107,13 @@ def test_a_failed_case_exits_with_1_and_says_why(prowess, colors, workspace: Pat
     assert (workspace / "out" / "colors-workspace" / "iteration-1" / "benchmark.json").exists()
 
 
+def test_a_failed_case_without_a_name_is_shown_by_its_message(prowess, workspace, write_skill):
+    cases = [{"prompt": "Color of\na ruby?", "expected": "red"}]
+    write_skill("colors", **{"evals__cases.json": json.dumps({"cases": cases})})
+    (workspace / "model.json").write_text('["blue"]')
+    assert "\n✗ 0: Color of a ruby?\n" in prowess("eval", "run", "colors", "--model", "scripted:model.json").out
+
+
 def test_a_case_with_an_error_counts_as_neither_passed_nor_failed(prowess, workspace, write_skill):
     cases = [
         {"id": "ruby", "prompt": "Color of a ruby?", "expected": "red"},

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from textwrap import shorten
 from typing import Any, Literal, cast
 
 from prowess.errors import Problem
@@ -16,6 +17,7 @@ Split = Literal["train", "validation", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "held_out")
 
 _SPACE = re.compile(r"\s+")
+_TITLE_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,11 @@ class EvalCase:
     """Set by the author; None to be assigned by digest."""
     source: str = ""
     """The file that the case comes from."""
+
+    @property
+    def title(self) -> str:
+        """The name, or the beginning of the message if there is only a number, which says nothing to a person; else ''."""
+        return self.name or (shorten(self.prompt, _TITLE_CHARS, placeholder=" …") if self.id.isdigit() else "")
 
     @cached_property
     def digest(self) -> str:

@@ -87,7 +87,7 @@ class CaseRunner:
     async def run(self, active: ActiveArm, arm: int, case: EvalCase, repeat: int) -> CaseResult:
         """Return the result of a case. Raise only errors that end the whole run."""
         blank = CaseResult(
-            case=case.id, title=case.name, digest=case.digest, arm=arm, repeat=repeat, passed=None, score=None
+            case=case.id, title=case.title, digest=case.digest, arm=arm, repeat=repeat, passed=None, score=None
         )
         began = time.perf_counter()
         try:

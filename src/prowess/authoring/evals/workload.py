@@ -157,7 +157,7 @@ class Workload:
 def _reused(found: CaseResult | None, item: Item) -> CaseResult | None:
     if found is None:
         return None
-    return replace(found, case=item.case.id, title=item.case.name, arm=item.arm, repeat=item.repeat, cached=True)
+    return replace(found, case=item.case.id, title=item.case.title, arm=item.arm, repeat=item.repeat, cached=True)
 
 
 GRADER_VERSION = "1"

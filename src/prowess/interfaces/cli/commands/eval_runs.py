@@ -342,7 +342,8 @@ def _print_failures(run: EvalRun) -> None:
         mark = click.style("!", fg="yellow") if result.passed is None else click.style("✗", fg="red")
         model = f"  {run.arms[result.arm].model}" if has_models else ""
         repeat = f" #{result.repeat}" if result.repeat > 1 else ""
-        click.echo(f"\n{mark} {click.style(one_line(result.title or result.case, 80) + repeat, bold=True)}{model}")
+        named = f"{result.case}: {result.title}" if result.title not in ("", result.case) else result.case
+        click.echo(f"\n{mark} {click.style(one_line(named, 100) + repeat, bold=True)}{model}")
         if result.error:
             print_wrapped(one_line(result.error, 300), 4)
         for verdict in result.verdicts:
