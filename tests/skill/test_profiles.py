@@ -332,6 +332,16 @@ def test_a_long_description_in_the_sidecar_is_no_warning_if_other_clients_read_a
     assert (len(report.reading.skill.description), report.problems) == (1113, ())
 
 
+@pytest.mark.parametrize("path", ["prompts/ask.j2", "execute.py"])
+def test_a_file_that_would_run_in_a_native_skill_is_a_warning_in_a_plain_one(path: str) -> None:
+    files = {path: "def execute(args, ctx):\n    return 1\n"}
+    [problem] = validate(skill("name: notes\ndescription: Takes notes.", **files)).problems
+    assert (problem.code, problem.severity, problem.field) == ("native-file-unused", "warning", path)
+    assert not validate(
+        skill("name: notes\ndescription: Takes notes.", **files, **{"agents/prowess.yaml": ""})
+    ).problems
+
+
 def test_prowess_refuses_a_skill_that_says_nothing_about_itself() -> None:
     assert "description-missing" in errors(skill("name: notes", body=""), "prowess")
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from prowess.errors import Invalid, Problem
+from prowess.skill.filenames import SIDECAR
 from prowess.skill.forms.form import Reading, info, warning
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, kind_info
 from prowess.skill.limits import MIB, Limits
@@ -123,6 +124,7 @@ def _is_whole_file(reading: Reading, template: PromptTemplate) -> bool:
 
 
 MAX_BODY_LINES = 500
+_TEMPLATE_SUFFIXES = (".j2", ".jinja", ".mustache")
 
 
 def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
@@ -152,9 +154,20 @@ def remark(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from check_assertion_settings(reading)
     yield from check_run_settings(reading)
     yield from check_trigger_queries(reading)
+    yield from _check_native_files(reading)
     yield from _check_length(reading)
     yield from list_permissions(reading)
     yield from _check_body(reading)
+
+
+def _check_native_files(reading: Reading) -> Iterator[Problem]:
+    """Yield a warning for each file that would run in the native form. In a plain skill it is only a file."""
+    functions = kind_info("function").root_files
+    for path in reading.package.paths if reading.form == "agentskills" else ():
+        if path in functions or (path.startswith("prompts/") and path.endswith(_TEMPLATE_SUFFIXES)):
+            what = "a function" if path in functions else "a prompt template"
+            message = f"{path} is not {what}, because there is no {SIDECAR}."
+            yield warning("native-file-unused", message, f"Add {SIDECAR}; it may be empty.", field=path)
 
 
 def _check_length(reading: Reading) -> Iterator[Problem]:
