@@ -55,6 +55,12 @@ def test_an_existing_skill_is_changed(prowess, workspace, approver):
     assert len(prowess("history", "timeline-check", "--json").json) == 2
 
 
+def test_a_composition_that_a_person_leaves_with_ctrl_d_says_how_to_go_on(prowess, workspace, terminal):
+    typed = terminal("compose", ASK, "--model", FIRST, answers=["\x04"])
+    [made] = prowess("compose", "list", "--json").json
+    assert (typed.code, f"Go on with `prowess compose resume {made['id'][:8]}`." in typed.seen) == (130, True)
+
+
 def test_words_that_are_no_request_are_explained(prowess, workspace):
     assert "Did you mean 'show'?" in prowess("compose", "shwo").err
     assert "No model is configured" in prowess("compose", ASK).err

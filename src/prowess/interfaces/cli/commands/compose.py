@@ -252,26 +252,31 @@ def _ask_for_feedback(composition: Composition, model: str, scope: Any, token_fi
     if cli.as_json or not at_terminal() or composition.state != "open":
         return
     name = composition.id[:8]
-    while True:
-        typed = str(
-            click.prompt(
-                "\nFeedback, or [approve], [view], [diff], [back N], [quit]", default="quit", show_default=False
+    kept = f"Kept. Go on with `prowess compose resume {name}`."
+    try:
+        while True:
+            typed = str(
+                click.prompt(
+                    "\nFeedback, or [approve], [view], [diff], [back N], [quit]", default="quit", show_default=False
+                )
             )
-        )
-        answer = typed.strip()
-        word, _, rest = answer.partition(" ")
-        if answer in ("quit", "q", "exit"):
-            click.echo(f"Kept. Go on with `prowess compose resume {name}`.")
-            return
-        if answer in ("view", "v", "diff", "d"):
-            _page(composition, answer[0], cli)
-        elif word in ("back", "b") and rest.isdigit():
-            composition = _step(composition, lambda p, n=int(rest): p.compose.back(name, n), cli)
-        elif answer in ("approve", "a", "yes"):
-            if _try_approve(composition, scope, token_file, cli):
+            answer = typed.strip()
+            word, _, rest = answer.partition(" ")
+            if answer in ("quit", "q", "exit"):
+                click.echo(kept)
                 return
-        else:
-            composition = _step(composition, lambda p, t=typed: p.compose.refine(name, t, model=model), cli)
+            if answer in ("view", "v", "diff", "d"):
+                _page(composition, answer[0], cli)
+            elif word in ("back", "b") and rest.isdigit():
+                composition = _step(composition, lambda p, n=int(rest): p.compose.back(name, n), cli)
+            elif answer in ("approve", "a", "yes"):
+                if _try_approve(composition, scope, token_file, cli):
+                    return
+            else:
+                composition = _step(composition, lambda p, t=typed: p.compose.refine(name, t, model=model), cli)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo(f"\n{kept}", err=True)
+        raise
 
 
 def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]], cli: Cli) -> Composition:
