@@ -388,8 +388,11 @@ async def test_stale_sources_are_synced_together_and_due_ones_by_the_operator(
             await acme.sources.sync_due()
 
 
+@pytest.mark.parametrize(
+    "damaged", ['{"sync_policy": "auto"}', '{"sync_policy": "auto", "sync_interval_minutes": "x"}', "null"]
+)
 async def test_a_source_that_another_program_damaged_holds_up_no_other(
-    place: Any, upstream: ScriptedFetcher, caplog: pytest.LogCaptureFixture
+    place: Any, upstream: ScriptedFetcher, caplog: pytest.LogCaptureFixture, damaged: str
 ) -> None:
     has(upstream, {"one": "First."})
     async with Prowess.open(settings=read_settings(place.environment), fetcher=upstream) as operator:
@@ -398,12 +401,15 @@ async def test_a_source_that_another_program_damaged_holds_up_no_other(
             (await operator.as_actor(ANN).sources.create(name, "github", config)).id for name in ("bad", "good")
         ]
         with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
-            database.execute('UPDATE skill_sources SET config = \'{"sync_policy": "auto"}\' WHERE id = ?', (bad,))
+            change = "UPDATE skill_sources SET config = ?, last_sync_at = '2020' WHERE id = ?"
+            assert database.execute(change, (damaged, bad)).rowcount == 1
 
         due = await operator.sources.sync_due()
 
         assert [result.source.id for result in due] == [good]
-        assert f"The source {bad} could not be synced: The source 'bad' in the database was changed" in caplog.text
+        assert {source.id for source in await operator.as_actor(ANN).sources.list()} == {bad, good}
+        if damaged != "null":
+            assert f"The source {bad} could not be synced: The source 'bad' in the database was changed" in caplog.text
         with pytest.raises(Unavailable, match="'bad' in the database was changed by another program"):
             await operator.as_actor(ANN).sources.sync(bad)
 

@@ -69,12 +69,18 @@ class Source:
     @property
     def interval_minutes(self) -> int:
         """Minutes between two automatic syncs, and after which the source is stale."""
-        return int(self.config.get("sync_interval_minutes") or DEFAULT_INTERVAL)
+        try:
+            return int(self.config.get("sync_interval_minutes") or DEFAULT_INTERVAL)
+        except (AttributeError, TypeError, ValueError):  # damaged, which must not hold up the other sources of a list
+            return DEFAULT_INTERVAL
 
     @property
     def is_automatic(self) -> bool:
-        """True if the source is synced at its interval."""
-        return self.config.get("sync_policy") == "auto"
+        """True if the source is synced at its interval. One that another program damaged is not."""
+        try:
+            return self.config.get("sync_policy") == "auto"
+        except AttributeError:
+            return False
 
     @property
     def is_syncing(self) -> bool:
