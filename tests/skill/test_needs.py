@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.cpu import cpu_limit
 
 from prowess.errors import Invalid
+from prowess.run.selection import select_artifacts
 from prowess.skill.declarations import parse_request, parse_slots, request_url
 from prowess.skill.form_info import FormName
 from prowess.skill.forms import read_package, write_package
@@ -36,7 +37,7 @@ from prowess.skill.needs import (
     read_inline_requirements,
     read_needs,
 )
-from prowess.skill.package import Package
+from prowess.skill.package import File, Package
 from prowess.skill.profiles.permissions import describe_needs
 from prowess.skill.validate import validate
 
@@ -270,6 +271,17 @@ def test_what_stands_in_for_an_artifact_counts_as_well() -> None:
     )
     assert measure_reach(skill(*chain), ("p",)) == "machine"
     assert measure_reach(skill(*chain)) == "machine"
+
+
+@pytest.mark.parametrize("fallback", ["a.sh", "A_SH", "scripts/a.sh", "tools/b.py"])
+def test_a_script_that_is_a_fallback_counts_however_it_is_named(fallback: str) -> None:
+    manifest = tuple(File(path=path, content=b"").entry for path in ("scripts/a.sh", "tools/b.py"))
+    one = skill(
+        PromptTemplate(name="p", fallback=fallback), PromptTemplate(name="q"), Script(name="a.sh", path="scripts/a.sh")
+    )
+    one = one.model_copy(update={"manifest": manifest})
+    assert [artifact.kind for artifact in select_artifacts(one, [fallback])] == ["script"]
+    assert (measure_reach(one, ("p",)), measure_reach(one), measure_reach(one, ("q",))) == ("machine", "machine", "")
 
 
 # --- forms

@@ -282,23 +282,25 @@ def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Arti
         found = [artifact for artifact in skill.artifacts if _normalize_name(artifact.name) in normalized]
     else:
         found = list(skill.artifacts)
-    named = {name for name in names if name}
-    found += [artifact for artifact in skill.artifacts if artifact.path in named]
-    return [*_add_fallbacks(skill, found), *(file for name in named if (file := skill.file_at(name)))]
+    return _add_named(skill, found, names)
 
 
-def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
-    # Fallbacks may refer to each other in a circle; each name is followed once.
-    names = {artifact.name for artifact in found}
-    pending = [artifact.fallback for artifact in found if artifact.fallback]
+def _add_named(skill: Skill, found: Sequence[Artifact], names: Sequence[str]) -> list[Artifact]:
+    """Return what was found, with all that can run by these names or as a fallback: a name may be another spelling, or a path."""
+    reached = {id(artifact): artifact for artifact in found}
+    seen: set[str] = set()  # fallbacks may refer to each other in a circle
+    pending = [*names, *(artifact.fallback for artifact in found)]
     while pending:
         name = pending.pop()
-        if name not in names:
-            names.add(name)
-            pending += [
-                artifact.fallback for artifact in skill.artifacts if artifact.name == name and artifact.fallback
-            ]
-    return [artifact for artifact in skill.artifacts if artifact.name in names]
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        key, file = _normalize_name(name), skill.file_at(name)
+        more = [one for one in skill.artifacts if one.path == name or _normalize_name(one.name) == key]
+        more += [file] if file else []
+        reached |= {id(artifact): artifact for artifact in more}
+        pending += [artifact.fallback for artifact in more]
+    return list(reached.values())
 
 
 def _normalize_name(name: str) -> str:
