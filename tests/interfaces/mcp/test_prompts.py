@@ -9,7 +9,9 @@ from mcp import Client
 from mcp.server.subscriptions import PromptsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, PromptListChangedNotification
+from tests.cpu import cpu_limit
 
+from prowess.errors import Invalid
 from prowess.interfaces.mcp.prompts import fill_arguments
 from prowess.interfaces.mcp.protocol import PROMPTS_PER_PAGE, REFUSED
 from prowess.interfaces.mcp.server import make_security, make_server
@@ -106,6 +108,14 @@ def test_free_arguments_are_filled_in_as_claude_does(body, text):
 )
 def test_a_person_quotes_words_that_belong_together(typed, text):
     assert fill_arguments("$0, $ARGUMENTS[1]; $ARGUMENTS", ["arguments"], {"arguments": typed}) == text
+
+
+def test_long_arguments_are_filled_in_at_once_and_too_often_repeated_ones_not_at_all():
+    long = '"' + "a " * 300_000
+    with cpu_limit(5):
+        assert fill_arguments("$1", ["arguments"], {"arguments": long}) == "a"
+        with pytest.raises(Invalid, match="longer than the limit of 1,000,000 characters"):
+            fill_arguments("$ARGUMENTS " * 9_000, ["arguments"], {"arguments": long})
 
 
 @both

@@ -52,6 +52,10 @@ FREE_ARGUMENT = "arguments"
 _TEXT_KINDS: frozenset[Kind] = frozenset({"instructions", "approach"})
 _MAX_ARGUMENTS = 50
 _MAX_DESCRIPTION_CHARS = 200
+_MAX_QUOTED_CHARS = 10_000
+"""Longer arguments are split at spaces only. What splits them as a shell does takes minutes for a megabyte."""
+_MAX_FILLED_CHARS = 1_000_000
+"""The longest text with arguments. A text can have the same argument in it thousands of times."""
 _NAME = re.compile(r"[^\W\d][\w-]*")
 
 
@@ -237,9 +241,10 @@ def fill_arguments(body: str, names: Sequence[str], arguments: Mapping[str, str]
     parts = _split_words(" ".join(given)) if is_free else _in_order(names, arguments)
     declared = () if is_free else names
     is_used = False
+    room = _MAX_FILLED_CHARS - len(body)
 
     def fill(found: re.Match[str]) -> str:
-        nonlocal is_used
+        nonlocal is_used, room
         slashes, token, at, number, name = found.groups()
         if len(slashes) == 1:
             return token
@@ -252,6 +257,12 @@ def fill_arguments(body: str, names: Sequence[str], arguments: Mapping[str, str]
         else:
             value = arguments[name] if name else " ".join(given)
         is_used = True
+        room -= len(value)
+        if room < 0:
+            raise Invalid(
+                f"With its arguments, the text is longer than the limit of {_MAX_FILLED_CHARS:,} characters.",
+                hint="Pass shorter arguments.",
+            )
         return slashes + value
 
     filled = _placeholder(declared).sub(fill, body)
@@ -273,6 +284,8 @@ def _placeholder(names: Sequence[str]) -> re.Pattern[str]:
 
 def _split_words(text: str) -> list[str]:
     """Return the words of a text, with those in quotes together as in a shell."""
+    if len(text) > _MAX_QUOTED_CHARS:
+        return text.split()
     try:
         return shlex.split(text)
     except ValueError:
