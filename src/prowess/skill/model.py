@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from prowess.errors import NotFound
-from prowess.skill.filenames import MAX_ARTIFACT_NAME_CHARS, SIDECAR, is_marker, is_script_name
 from prowess.skill.form_info import FormName
 from prowess.skill.kinds import (
     AnyArtifact,
@@ -199,6 +198,8 @@ class Skill(FrozenModel):
 
     def file_at(self, path: str) -> Script | Reference | None:
         """Return a script or document outside of the standard folders, which is no artifact until it is named, or None."""
+        from prowess.skill.filenames import MAX_ARTIFACT_NAME_CHARS, is_script_name  # not needed by a list
+
         if len(path) > MAX_ARTIFACT_NAME_CHARS or path not in self.other_files:
             return None
         return Script(name=path, path=path) if is_script_name(path) else Reference(name=path, path=path)
@@ -206,6 +207,8 @@ class Skill(FrozenModel):
     @property
     def other_files(self) -> tuple[str, ...]:
         """The paths of files that are neither the document, nor the sidecar, nor an artifact."""
+        from prowess.skill.filenames import SIDECAR, is_marker
+
         if len(self.manifest) == 1:
             return ()  # the document, whatever its name
         taken = {SIDECAR, *(artifact.path for artifact in self.artifacts)}

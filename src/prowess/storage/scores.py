@@ -8,7 +8,6 @@ from typing import Any
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import query_file
 from prowess.storage.clock import now
-from prowess.storage.rows import decode_object
 
 _SCORES = (
     "SELECT skill_slug, skill_digest, created_at, run_id, score, detail FROM eval_scores WHERE organization_id = ?"
@@ -47,6 +46,12 @@ def read_file_scores(path: str, organization: str) -> list[SkillScore] | None:
     if read is None:
         return None
     [rows] = read
+    if not rows:
+        return []
+    from prowess.storage.rows import (
+        decode_object,
+    )  # brings the driver, which a list of skills without scores does not need
+
     return [
         SkillScore(
             organization_id=organization,
