@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from prowess.errors import Invalid, NotFound, Unavailable
+from prowess.skill.json_values import json_value
 
 SERVER_NAME: Final = "prowess"
 PROMPT_FILE, SERVERS_FILE = "AGENTS.md", "mcp.json"
@@ -272,10 +273,7 @@ def toml_string(text: str) -> str:
 
 def _opencode_config(server: McpServer, folder: Path, own: str) -> str:
     """Return opencode's configuration: the user's own, with our server and the file with the prompt."""
-    try:
-        parsed: Any = json.loads(own or "{}")
-    except ValueError:
-        parsed = None
+    parsed = json_value(own or "{}")
     if not isinstance(parsed, dict):
         raise Invalid("OPENCODE_CONFIG_CONTENT is not a JSON object.", hint="Unset it, or put JSON in it.")
     config = cast("dict[str, Any]", parsed)

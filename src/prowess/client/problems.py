@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import (
     ApprovalRequired,
@@ -20,6 +20,7 @@ from prowess.errors import (
     TryLater,
     Unavailable,
 )
+from prowess.skill.json_values import json_list, json_object, json_value
 
 if TYPE_CHECKING:
     import httpx2
@@ -83,14 +84,14 @@ def make_error(fields: Mapping[str, Any], *, status: int = 0, retry_after: float
     # The other one names requests, for callers without a shell.
     hint = _text(fields.get("command_hint") or fields.get("hint"))
     if issubclass(kind, BudgetExceeded):
-        budget = _object(fields.get("budget"))
+        budget = json_object(fields.get("budget"))
         limit, used, need = (int(budget.get(name) or 0) for name in ("limit", "used", "need"))
-        room = [str(slug) for slug in _list(budget.get("disable"))]
+        room = [str(slug) for slug in json_list(budget.get("disable"))]
         return kind(message, limit=limit, used=used, need=need, room=room, hint=hint)
     if issubclass(kind, ApprovalRequired):
         return kind(message, approval_id=str(fields.get("approval_id") or ""), hint=hint)
     if issubclass(kind, Invalid | OutputInvalid):
-        return kind(message, hint=hint, problems=[_problem(one) for one in _list(fields.get("problems"))])
+        return kind(message, hint=hint, problems=[_problem(one) for one in json_list(fields.get("problems"))])
     if issubclass(kind, PreconditionFailed):
         return kind(message, hint=hint, etag=_text(fields.get("etag")), version=int(fields.get("version") or 0))
     if issubclass(kind, TryLater):
@@ -107,11 +108,8 @@ def retry_after(response: httpx2.Response) -> float | None:
 def _read_problem(response: httpx2.Response) -> Mapping[str, Any] | None:
     if not response.headers.get("content-type", "").startswith(("application/problem+json", "application/json")):
         return None
-    try:
-        fields = response.json()
-    except (ValueError, RecursionError):
-        return None
-    return cast("Mapping[str, Any]", fields) if isinstance(fields, dict) and "code" in fields else None
+    fields = json_object(json_value(response.content))
+    return fields if "code" in fields else None
 
 
 def _foreign_error(response: httpx2.Response) -> ProwessError:
@@ -148,7 +146,7 @@ def _walk(kind: type[ProwessError]) -> Iterator[type[ProwessError]]:
 
 
 def _problem(value: Any) -> Problem:
-    fields = _object(value)
+    fields = json_object(value)
     line = fields.get("line")
     field = fields.get("field")
     severity = fields.get("severity")
@@ -164,11 +162,3 @@ def _problem(value: Any) -> Problem:
 
 def _text(value: object) -> str:
     return str(value)[:_MAX_TEXT] if value is not None else ""
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list) else ()

@@ -25,6 +25,7 @@ from prowess.connectors.tool_list import ConnectorTool
 from prowess.engine.context import Context
 from prowess.errors import Invalid, NotFound, Refused, Unavailable
 from prowess.policy.text import clean_text
+from prowess.skill.json_values import json_object
 from prowess.storage import connectors as stored
 from prowess.storage import ledger
 from prowess.storage.approvals import find_granted
@@ -334,7 +335,7 @@ def _parse(text: str) -> dict[str, Any]:
         whole: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise Invalid(f"{FILE} is not valid JSON.", hint="Fix the file, or delete it.") from None
-    entries: Any = cast("dict[str, Any]", whole).get("connectors") if isinstance(whole, dict) else None
+    entries: Any = json_object(whole).get("connectors")
     if not isinstance(entries, dict):
         raise Invalid(f'{FILE} has no object "connectors".', hint="Fix the file, or delete it.")
     named = cast("dict[str, Any]", entries)

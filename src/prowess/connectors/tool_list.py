@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.catalog.store import SearchDocument
 from prowess.connectors.results import clean
 from prowess.errors import RunFailed
+from prowess.skill.json_values import json_value
 from prowess.skill.slug import slugify
 
 if TYPE_CHECKING:
@@ -101,12 +102,7 @@ def _clean_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > _SCHEMA_CHARS:
         return None
-    cleaned = clean(text, limit=_SCHEMA_CHARS)
-    try:
-        parsed: Any = json.loads(cleaned)
-    except ValueError:
-        return None
-    return parsed
+    return json_value(clean(text, limit=_SCHEMA_CHARS))
 
 
 def search_tools(query: str, tools: Sequence[ConnectorTool], *, limit: int) -> list[tuple[ConnectorTool, float]]:

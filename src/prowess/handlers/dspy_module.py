@@ -263,8 +263,7 @@ def read_model_request(payload: JsonObject) -> Request:
     """Return the request of a template to its model."""
     messages = map(json_object, json_list(payload.get("messages")))
     temperature, tokens = payload.get("temperature"), payload.get("max_tokens")
-    form: Any = payload.get("response_format")
-    schema: Any = cast("JsonObject", form).get("schema") if isinstance(form, dict) else None
+    schema = json_object(payload.get("response_format")).get("schema")
     return Request(
         messages=tuple(
             Message(role=_ROLES.get(str(message.get("role")), "user"), text=str(message.get("text", "")))

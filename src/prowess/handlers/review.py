@@ -164,7 +164,9 @@ def read_verdicts(
             undecided_result(criterion, "The model did not answer in the requested format.") for criterion in criteria
         ]
     return [
-        _result(criterion, [entry for entry in entries if _id_of(entry) == criterion.id], asset)
+        _result(
+            criterion, [entry for entry in entries if json_object(entry).get("criterion_id") == criterion.id], asset
+        )
         for criterion in criteria
     ]
 
@@ -193,10 +195,6 @@ def _details(reply: Reply | ProwessError, extra: JsonObject | None) -> JsonObjec
     details: object = parse_whole_object(reply.text, longest=MAX_ANSWER_CHARS).get("details")
     fields = json_object(details)
     return {name: value for name, value in fields.items() if name in extra["properties"]}
-
-
-def _id_of(entry: Any) -> Any:
-    return cast("JsonObject", entry).get("criterion_id") if isinstance(entry, dict) else None
 
 
 def _result(criterion: Criterion, entries: Sequence[JsonObject], asset: JudgedText) -> CriterionResult:

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from prowess.errors import AnswerUnusable, RunFailed, TimedOut
 from prowess.llm.model import Message, Model, Reply, Request, ToolCall, ToolSpec
 from prowess.llm.wrappers import WrapperModel
+from prowess.skill.json_values import json_value
 
 SCHEMA_CHARACTERS: Final = 12_000
 """The space for the schemas of all arguments. Tools beyond it take any object; they check their arguments themselves."""
@@ -250,7 +251,7 @@ def _signature(parameters: dict[str, Any]) -> str:
 def _as_text(message: Message, *, answers: bool) -> Iterator[Message]:
     if message.role == "tool":
         # As JSON, so that a result cannot end its frame and go on as if a person spoke.
-        data = {"result_of": message.name, "data": _parsed(message.text)}
+        data = {"result_of": message.name, "data": json_value(message.text, message.text)}
         yield Message(role="user", text=json.dumps(data, ensure_ascii=False))
     elif message.role != "assistant":
         yield message
@@ -264,13 +265,6 @@ def _as_text(message: Message, *, answers: bool) -> Iterator[Message]:
 
 def _json(**value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 _FENCE = re.compile(r"(?:```(?:json)?|<tool_call>)(.*)(?:```|</tool_call>)", re.DOTALL)
@@ -287,7 +281,7 @@ def _written_call(reply: Reply, request: Request) -> ToolCall | None:
     if reply.calls or request.answer_only or not _may_be_call(reply.text):
         return None
     fenced = _FENCE.fullmatch(reply.text.strip())
-    read = _parsed(fenced[1] if fenced else reply.text)
+    read = json_value(fenced[1] if fenced else reply.text)
     if not isinstance(read, dict):
         return None
     value = cast("dict[str, Any]", read)
@@ -307,7 +301,7 @@ def _read_reply(reply: Reply, request: Request, model: str) -> Reply:
     if not request.tools:
         return reply
     fenced = _FENCE.fullmatch(reply.text.strip())
-    read = _parsed(fenced[1] if fenced else reply.text)
+    read = json_value(fenced[1] if fenced else reply.text)
     if not isinstance(read, dict):
         return replace(reply, text=_cut_answer(reply, model))
     value = cast("dict[str, Any]", read)

@@ -10,6 +10,7 @@ from typing import Any, cast
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject, manifest_changes
 from prowess.policy.text import clean_text
+from prowess.skill.json_values import json_list
 from prowess.skill.package import FileEntry
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.ledger import AuditEntry, EventEntry
@@ -118,10 +119,8 @@ def covers_use(approval: ApprovalRow, subject: Subject) -> bool:
 
 def read_files(card: Mapping[str, Any]) -> list[FileEntry]:
     """Return the manifest on an earlier card. Unreadable entries are skipped."""
-    files = card.get("files", [])
-    rows = cast("list[object]", files) if isinstance(files, list) else []
     entries: list[FileEntry] = []
-    for row in rows:
+    for row in json_list(card.get("files")):
         try:
             entries.append(FileEntry(**cast("dict[str, Any]", row)))
         # A card of another version of Prowess may have other fields.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.errors import Refused
 from prowess.lazy_dataclass import dataclass
@@ -18,6 +18,7 @@ from prowess.policy.organization import (
     check_setting_name,
     describe_values,
 )
+from prowess.skill.json_values import json_list
 from prowess.storage import org_settings
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, EventEntry, append, catalog_events, settings_event
@@ -161,8 +162,7 @@ def _change_events(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[
 
 def _slugs(stored: Any) -> set[str]:
     """Return the slugs of a stored list, which may be unreadable."""
-    listed = cast("list[object]", stored) if isinstance(stored, list) else []
-    return {slug for slug in listed if isinstance(slug, str)}
+    return {slug for slug in json_list(stored) if isinstance(slug, str)}
 
 
 def check_machine_setting(actor: Actor, name: str) -> None:

@@ -16,6 +16,7 @@ from prowess.prompts.prompt import SYNTAXES, Prompt, Rubric, Syntax, rubric_from
 from prowess.skill.forms.data import parse_file
 from prowess.skill.forms.form import error, too_large_problem, warning
 from prowess.skill.forms.prompt_files import DATA_SUFFIXES, check_rubric, file_stem, plain_text, prompt_settings
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.profiles.hidden_text import find_hidden_in_values
@@ -163,7 +164,7 @@ def _check_template(path: str, document: JsonObject, syntax: Syntax, problems: l
         problems += [replace(problem, field=path) for problem in fault.problems]
         return
     schema = document.get("vars_schema")
-    declared = cast("JsonObject", schema).get("properties") if isinstance(schema, dict) else None
+    declared = json_object(schema).get("properties")
     if isinstance(declared, dict):
         for name in sorted(used - cast("JsonObject", declared).keys())[:_SHOWN]:
             message = f"{path} uses {name!r}, which its vars_schema does not declare."

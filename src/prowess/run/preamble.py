@@ -12,7 +12,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Message, Model, Request, Role
 from prowess.prompts.prompt import choose_variant
 from prowess.run.call import Call
-from prowess.skill.json_values import json_object
+from prowess.skill.json_values import json_object, json_value
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.limits import KIB, Limits
 from prowess.skill.model import Skill
@@ -56,10 +56,7 @@ def _value(content: str) -> Any:
     """Return the example as data, if it is JSON or YAML."""
     text = content.strip()
     if text[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            return None
+        return json_value(text)
     # Much markdown is valid YAML too, so only a text with one of these keys is parsed as YAML.
     if not _KEYED.search(text):
         return None

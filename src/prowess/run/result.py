@@ -12,6 +12,7 @@ from prowess.errors import ProwessError
 from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Request, Usage
 from prowess.run.call import Output, SentRequest, Verdict
+from prowess.skill.json_values import json_list
 from prowess.skill.kinds import JsonObject, Kind
 from prowess.skill.model import Skill
 from prowess.storage.traces import RunStatus
@@ -41,19 +42,14 @@ def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ..
     """Return the files that the skill declares, each with the output or with the field of its name."""
     if output is None:
         return ()
-    files = (_made(entry, output) for entry in _entries(skill)[:_MOST])
+    files = (_made(entry, output) for entry in json_list(skill.extra.get(FIELD))[:_MOST])
     return tuple(file for file in files if file is not None)
 
 
 def declared_files(skill: Skill) -> tuple[tuple[str, str], ...]:
     """Return the declared files: each as written, and its safe name; '' if it gets none."""
-    written = [_first_text(_settings(entry), _NAMES) for entry in _entries(skill)]
+    written = [_first_text(_settings(entry), _NAMES) for entry in json_list(skill.extra.get(FIELD))]
     return tuple((name, _plain_name(name) if index < _MOST else "") for index, name in enumerate(written))
-
-
-def _entries(skill: Skill) -> list[object]:
-    declared: object = skill.extra.get(FIELD)
-    return cast("list[object]", declared) if isinstance(declared, list) else []
 
 
 def _settings(entry: object) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from prowess.errors import Invalid, OutputInvalid, Problem
 from prowess.run.allowance import PREVIOUS
 from prowess.run.call import Call
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import SchemaError, compile_schema, fill_defaults
 from prowess.suggestions import did_you_mean, near_names
@@ -112,8 +113,7 @@ def _problem(message: str, field: str) -> Problem:
 
 def declared_inputs(schema: JsonObject) -> tuple[str, ...]:
     """Return the names of the inputs that a schema declares."""
-    properties = schema.get("properties")
-    return tuple(cast("JsonObject", properties)) if isinstance(properties, dict) else ()
+    return tuple(json_object(schema.get("properties")))
 
 
 def _judged_inputs(schema: JsonObject, values: JsonObject, others: Collection[str]) -> JsonObject:

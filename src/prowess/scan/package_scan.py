@@ -14,6 +14,7 @@ from prowess.scan.languages import language_of_file, scan_code
 from prowess.scan.markdown import scan_markdown
 from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
+from prowess.skill.json_values import json_value
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
 from prowess.skill.text.reader import readable_text
@@ -181,10 +182,7 @@ def _scan_configuration(report: Report, path: str, text: str) -> None:
     """Judge a configuration file: the commands in it, and settings that stop an agent from asking."""
     data: Any = None
     if path.lower().endswith((".json", ".jsonc")):
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError):
-            data = None
+        data = json_value(text)
     if data is not None:
         _walk(report, text, data, "", 0)
     else:

@@ -25,6 +25,7 @@ from typing import Any, Literal, cast
 from prowess.errors import Invalid
 from prowess.session.prompt import join_blocks
 from prowess.skill.filenames import find_skill_md
+from prowess.skill.json_values import json_object
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
 from prowess.skill.prompt_block import skill_block
@@ -223,9 +224,7 @@ async def render_role(prompt: RolePrompt, values: Mapping[str, Any], render: Ren
     """
     if prompt.source != "template":
         return prompt
-    own: object = prompt.config.get("values")
-    defaults = {**prompt.config, **(cast("dict[str, Any]", own) if isinstance(own, dict) else {})}
-    variables = {"role": prompt.role, **defaults, **values}
+    variables = {"role": prompt.role, **prompt.config, **json_object(prompt.config.get("values")), **values}
     try:
         text, task = await render(prompt.text, variables), await render(prompt.task, variables)
     except Invalid as error:

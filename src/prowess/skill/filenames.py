@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from prowess.skill.form_info import MARKER_FILES, FormName, form_info
+from prowess.skill.json_values import json_object, json_value
 from prowess.skill.limits import UNLIMITED
 
 if TYPE_CHECKING:
@@ -155,8 +155,4 @@ def _is_markdown_skill(data: bytes) -> bool:
 def _is_json_skill(data: bytes) -> bool:
     if b'"artifacts"' not in data:
         return False
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and isinstance(cast("dict[str, Any]", value).get("artifacts"), list)
+    return isinstance(json_object(json_value(data)).get("artifacts"), list)

@@ -27,6 +27,14 @@ def _parse_finite(number: str) -> float:
     raise ValueError(f"the number {number[:20]} is too large")
 
 
+def json_value(text: str | bytes, default: Any = None) -> Any:
+    """Return the value of a JSON text, or the default if it is none. NaN and Infinity are accepted."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return default
+
+
 def json_object(value: object) -> dict[str, Any]:
     """Return the value if it is an object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

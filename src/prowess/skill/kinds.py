@@ -10,7 +10,6 @@ adding a row (`add_kind`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar, cast
@@ -19,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsA
 
 from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
+from prowess.skill.json_values import json_object, json_value
 from prowess.skill.reader_version import add_reader_extension
 
 Kind = str
@@ -203,11 +203,7 @@ class DspyModule(Artifact):
     @property
     def settings(self) -> JsonObject:
         """The parsed content; empty when it is not a JSON object."""
-        try:
-            parsed = json.loads(self.content)
-        except (ValueError, RecursionError):
-            return {}
-        return cast("JsonObject", parsed) if isinstance(parsed, dict) else {}
+        return json_object(json_value(self.content))
 
 
 class UnknownArtifact(Artifact):

@@ -9,14 +9,13 @@ deeper, as in `skills/category/name`. Only if there are none there, folders up t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from prowess.skill.filenames import is_marker, outermost_folders
-from prowess.skill.json_values import json_list, json_object
+from prowess.skill.json_values import json_list, json_object, json_value
 from prowess.skill.text.reader import read_document
 
 ReadText = Callable[[str], bytes | None]
@@ -186,7 +185,4 @@ def _join_relative(*paths: object, base: str = "") -> str | None:
 
 
 def _read_object(read: ReadText, path: str) -> dict[str, Any]:
-    try:
-        return json_object(json.loads(read(path) or b"{}"))
-    except (ValueError, RecursionError):
-        return {}
+    return json_object(json_value(read(path) or b"{}"))

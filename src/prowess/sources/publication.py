@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused, T
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.net.target import Target, parse_target
 from prowess.skill.archive import write_archive
-from prowess.skill.json_values import json_object
+from prowess.skill.json_values import json_object, json_value
 from prowess.skill.limits import MIB
 from prowess.skill.package import Package
 
@@ -79,11 +78,7 @@ def _check_url(base_url: str) -> Target:
 
 
 def _read_answer(response: HttpResponse, shown: str) -> dict[str, Any]:
-    try:
-        document: object = json.loads(response.body)
-    except (ValueError, RecursionError):
-        document = None
-    fields = json_object(document)
+    fields = json_object(json_value(response.body))
     if response.status in (200, 201) and fields:
         return fields
     detail, hint = str(fields.get("detail", ""))[:1000], str(fields.get("hint", ""))[:1000]

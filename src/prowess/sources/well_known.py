@@ -306,7 +306,7 @@ def _row_fields(row: Any) -> dict[str, Any]:
 
 
 def _shown_name(row: Any, number: int) -> str:
-    name = cast("dict[str, Any]", row).get("name") if isinstance(row, dict) else None
+    name = json_object(row).get("name")
     return name if isinstance(name, str) and _NAME.fullmatch(name) else f"skills[{number}]"
 
 

@@ -6,11 +6,11 @@ Listing skills needs nothing else of the database, as long as the skills in it a
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, cast
 
+from prowess.skill.json_values import json_value
 from prowess.storage.database_url import connect_existing
 from prowess.storage.owner import Owner
 
@@ -129,10 +129,7 @@ def read_disabled(path: str, organization: str) -> list[str] | None:
 
 def parse_disabled(text: object) -> list[str] | None:
     """Return the slugs in a stored setting; None if it is damaged."""
-    try:
-        slugs: object = json.loads(text) if isinstance(text, str | bytes) else None
-    except (ValueError, RecursionError):
-        return None
+    slugs = json_value(text) if isinstance(text, str | bytes) else None
     if not isinstance(slugs, list):
         return None
     found = [slug for slug in cast("list[object]", slugs) if isinstance(slug, str)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from prowess.policy.actor import Actor
 from prowess.policy.text import clean_text
 from prowess.run.request import RunRequest, StepListener, ignore_step
 from prowess.session.session import Session
+from prowess.skill.json_values import json_value
 from prowess.skill.needs import Reach
 from prowess.threads import offload
 from prowess.view import describe_fault, error_answer
@@ -183,10 +183,7 @@ def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
     """Return the arguments of a call, or None if a model wrote something other than a JSON object."""
     value: object = arguments
     if isinstance(arguments, str):
-        try:
-            value = json.loads(arguments) if arguments.strip() else {}
-        except (ValueError, RecursionError):
-            return None
+        value = json_value(arguments) if arguments.strip() else {}
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
 
 
@@ -241,10 +238,7 @@ def _convert_text(annotation: Any, text: str) -> Any:
     kinds = {get_origin(kind) or kind for kind in (get_args(annotation) if is_union else (annotation,))}
     if str in kinds or not kinds & {list, dict, int, bool}:
         return text
-    try:
-        value: Any = json.loads(text) if text.strip() else None
-    except (ValueError, RecursionError):
-        value = None
+    value = json_value(text)
     if list in kinds and not isinstance(value, list):
         return [text] if text.strip() else []
     fits = any(kind in kinds and type(cast("object", value)) is kind for kind in (list, dict, int, bool))

@@ -6,10 +6,10 @@ example, is the id of a shipped template and a signature of the prompt's variabl
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from prowess.skill.assertion_specs import ASSERTION_CHECKS
+from prowess.skill.json_values import json_value
 from prowess.skill.kinds import FrozenModel, JsonObject
 
 InputType = Literal["string", "integer", "number", "boolean", "array", "object"]
@@ -155,10 +155,7 @@ def _example(one: DraftInput) -> Any:
     """Return an example of an input in its type."""
     if one.type == "string":
         return one.example or f"An example of {one.name}."
-    try:
-        value: object = json.loads(one.example)
-    except (ValueError, RecursionError):
-        value = None
+    value = json_value(one.example)
     kinds: dict[str, tuple[type, Any]] = {
         "integer": (int, 1),
         "number": (float, 1.0),

@@ -10,7 +10,7 @@ from prowess.authoring.compose.draft import PYTHON_TYPES, Draft, DraftEval, Draf
 from prowess.errors import Invalid
 from prowess.skill.edit import rewrite_package
 from prowess.skill.evals import find_eval_paths, read_trigger_set
-from prowess.skill.json_values import json_list, json_object
+from prowess.skill.json_values import json_list, json_object, json_value
 from prowess.skill.kinds import Artifact, CodeTemplate, DspyModule, Instructions, JsonObject, Kind, PromptTemplate
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -204,11 +204,7 @@ def _read_inputs(parameters: JsonObject) -> tuple[DraftInput, ...]:
 
 def _read_evals(package: Package) -> tuple[DraftEval, ...]:
     """Return the evals that the composer wrote, or anybody in the same form."""
-    try:
-        parsed: object = json.loads(_bytes_of(package, EVALS))
-    except (ValueError, RecursionError):
-        return ()
-    listed = json_list(json_object(parsed).get("evals"))
+    listed = json_list(json_object(json_value(_bytes_of(package, EVALS))).get("evals"))
     rows = [cast("JsonObject", row) for row in listed if isinstance(row, dict)]
     return tuple(
         DraftEval(prompt=str(row.get("prompt") or ""), expected=str(row.get("expected_output") or "")) for row in rows

@@ -6,12 +6,11 @@ bytes again, so that a person who approves the digest approves exactly these.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal, cast
 
 from prowess.errors import Invalid
 from prowess.skill.edit import rewrite_package
-from prowess.skill.json_values import json_object
+from prowess.skill.json_values import json_object, json_value
 from prowess.skill.kinds import AnyArtifact, DspyModule, FrozenModel, JsonObject, PromptTemplate
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
@@ -108,11 +107,7 @@ def show_change(skill: Skill, change: Change) -> JsonObject:
 
 def read_parts(state: str | None) -> dict[str, JsonObject]:
     """Return the instructions and demos of each predictor in a saved state; '' is the name of the only one of a flat state."""
-    try:
-        parsed: Any = json.loads(state or "{}")
-    except ValueError:
-        return {}
-    data = json_object(parsed)
+    data = json_object(json_value(state or "{}"))
     parts: JsonObject = {"": data} if "signature" in data else {k: v for k, v in data.items() if k != "metadata"}
     return {name: _read_part(cast("JsonObject", part)) for name, part in parts.items() if isinstance(part, dict)}
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from prowess.errors import Invalid, TooLarge
 from prowess.skill.filenames import SKILL_MD
 from prowess.skill.json_frontmatter import has_valid_name
-from prowess.skill.json_values import is_encodable
+from prowess.skill.json_values import is_encodable, json_object
 from prowess.skill.package import File, Package, check_clash, check_path
 from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.slug import MAX_NAME_CHARS, is_slug
@@ -269,7 +269,7 @@ def _check_files(resources: list[object], address: SkillAddress) -> tuple[Hosted
 
 
 def _check_file(resource: object, address: SkillAddress) -> HostedFile:
-    fields = cast("dict[str, object]", resource if isinstance(resource, dict) else {})
+    fields = json_object(resource)
     uri, digest, size = fields.get("uri"), fields.get("digest"), fields.get("size")
     if not isinstance(uri, str) or len(uri) > MAX_URI_CHARS:
         raise Invalid("A file has no valid address.")

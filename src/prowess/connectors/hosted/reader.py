@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from prowess.connectors.hosted.entry import HostedFile, HostedSkill, parse_entry, parse_skill_uri, show_uri
 from prowess.errors import Conflict, Invalid, NotFound, Refused, RunFailed, Unavailable
 from prowess.skill.json_frontmatter import frontmatter_json
-from prowess.skill.json_values import equal_json
+from prowess.skill.json_values import equal_json, json_object
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -94,7 +94,7 @@ class SkillReader:
         try:
             skill = parse_entry(self.server.name, value)
         except Invalid as error:
-            uri = cast("dict[str, object]", value).get("uri") if isinstance(value, dict) else None
+            uri = json_object(value).get("uri")
             place, why = show_uri(uri) if isinstance(uri, str) else "An entry without an address", error.message
         else:
             place, why = show_uri(skill.uri), "It is listed twice."
@@ -183,7 +183,7 @@ def _check_result(value: object, method: str) -> Mapping[str, Any]:
 
 def _take_content(value: object, file: HostedFile) -> bytes | None:
     """Return the bytes of the one content of an answer to `resources/read`, or None if it has another form."""
-    contents: object = cast("dict[str, object]", value).get("contents") if isinstance(value, dict) else None
+    contents: object = json_object(value).get("contents")
     if not isinstance(contents, list) or len(cast("list[object]", contents)) != 1:
         return None
     [content] = cast("list[object]", contents)

@@ -34,6 +34,7 @@ from prowess.interfaces.cli.output import (
     print_table,
 )
 from prowess.interfaces.cli.run_output import DeferredWarnings
+from prowess.skill.json_values import json_value
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -310,10 +311,7 @@ def _print_call(call: Mapping[str, Any], result: ConversationMessage | None) -> 
 
 def _read_answer(text: str) -> Mapping[str, Any]:
     """Return the answer of a tool, which is stored as the text that the model got."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return {"text": text}
+    value = json_value(text)
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {"text": text}
 
 

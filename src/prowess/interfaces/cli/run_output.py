@@ -11,6 +11,7 @@ import click
 
 from prowess.interfaces.cli.error_output import discard_stdout
 from prowess.interfaces.cli.output import can_animate, clean, console, one_line
+from prowess.skill.json_values import json_list
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -85,8 +86,7 @@ def _receipt_items(receipt: Mapping[str, Any], what: str) -> list[tuple[str, obj
 def _counts(names: object) -> list[tuple[str, object]]:
     if isinstance(names, Mapping):
         return list(cast("Mapping[str, object]", names).items())
-    rows = cast("list[object]", names) if isinstance(names, list) else []
-    found = [cast("Mapping[str, object]", row) for row in rows if isinstance(row, Mapping)]
+    found = [cast("Mapping[str, object]", row) for row in json_list(names) if isinstance(row, Mapping)]
     return [(str(row.get("name", "")), row.get("times")) for row in found]
 
 

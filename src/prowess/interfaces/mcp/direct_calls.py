@@ -37,6 +37,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from prowess.interfaces.mcp.request import Context
+from prowess.skill.json_values import json_value
 
 METHOD = "tools/call"
 _KEYS = {"jsonrpc", "id", "method", "params"}
@@ -124,10 +125,7 @@ def _read_call(request: Request, body: bytes) -> dict[str, Any] | None:
     is_json = headers.get("content-type", "").lower().startswith("application/json")
     if headers.get("mcp-method") != METHOD or not is_json or not check_accept_headers(request)[0]:
         return None
-    try:
-        message: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+    message = json_value(body)
     if not isinstance(message, dict) or cast("dict[str, Any]", message).keys() != _KEYS:
         return None
     call = cast("dict[str, Any]", message)

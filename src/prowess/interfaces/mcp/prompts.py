@@ -10,12 +10,11 @@ conversation once, without being enabled.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -41,6 +40,7 @@ from prowess.interfaces.mcp.skill_entry import SkillEntry
 from prowess.policy.text import clean_text
 from prowess.run.request import RunRequest
 from prowess.skill.filenames import SIDECAR
+from prowess.skill.json_values import json_list, json_object, json_value
 from prowess.skill.kinds import Kind, PromptTemplate
 from prowess.skill.model import Skill, SkillCard
 from prowess.skill.prompt_block import skill_block
@@ -171,28 +171,35 @@ def _may_be_prompt(card: SkillCard) -> bool:
 def _form_of(card: SkillCard, fields: Mapping[str, Any], skill: Skill | None = None) -> PromptForm | None:
     if not _may_be_prompt(card) or str(fields.get("user-invocable", True)).lower() == "false":
         return None
-    schema = _object(skill.parameters) if skill else {}
+    schema = json_object(skill.parameters) if skill else {}
     if not _TEXT_KINDS & set(card.kinds) and skill is not None:
         template = next((artifact for artifact in skill.artifacts if isinstance(artifact, PromptTemplate)), None)
         return _template_form(template, schema) if template else None
-    names = _claude_arguments(fields.get("arguments")) or tuple(_object(schema.get("properties")))
+    names = _claude_arguments(fields.get("arguments")) or tuple(json_object(schema.get("properties")))
     hint = _argument_hint(fields.get("argument-hint"))
     return PromptForm(names=names[:_MAX_ARGUMENTS] or (FREE_ARGUMENT,), schema=schema, hint=hint)
 
 
 def _argument_hint(value: object) -> str:
     """Return the hint as its author wrote it. Most write `[issue]` without quotes, which YAML reads as a list."""
-    parts = _list(value)
+    parts = json_list(value)
     return f"[{', '.join(map(str, parts))}]" if parts else str(value or "")
 
 
 def _template_form(template: PromptTemplate, schema: Mapping[str, Any]) -> PromptForm | None:
-    declared = {**_object(schema.get("properties")), **_object(_object(template.vars_schema).get("properties"))}
+    declared = {
+        **json_object(schema.get("properties")),
+        **json_object(json_object(template.vars_schema).get("properties")),
+    }
     try:
         used = sorted(find_variables(template.content, template.syntax)) if not declared else []
     except Invalid:
         return None
-    required = [*_list(schema.get("required")), *_list(_object(template.vars_schema).get("required")), *used]
+    required = [
+        *json_list(schema.get("required")),
+        *json_list(json_object(template.vars_schema).get("required")),
+        *used,
+    ]
     return PromptForm(
         names=tuple([*declared, *used][:_MAX_ARGUMENTS]),
         schema={"properties": declared, "required": required},
@@ -201,11 +208,11 @@ def _template_form(template: PromptTemplate, schema: Mapping[str, Any]) -> Promp
 
 
 def _make_prompt(entry: SkillEntry, form: PromptForm) -> Prompt:
-    properties, required = _object(form.schema.get("properties")), _list(form.schema.get("required"))
+    properties, required = json_object(form.schema.get("properties")), json_list(form.schema.get("required"))
     arguments = [
         PromptArgument(
             name=name,
-            description=_argument_description(name, _object(properties.get(name)), form),
+            description=_argument_description(name, json_object(properties.get(name)), form),
             required=name in required,
         )
         for name in form.names
@@ -225,7 +232,7 @@ def _argument_description(name: str, schema: Mapping[str, Any], form: PromptForm
 
 def _claude_arguments(value: object) -> tuple[str, ...]:
     """Return the argument names of Claude's frontmatter: a list, or a text with spaces."""
-    names = value.split() if isinstance(value, str) else _list(value)
+    names = value.split() if isinstance(value, str) else json_list(value)
     return tuple(str(name) for name in names if _NAME.fullmatch(str(name)))
 
 
@@ -300,22 +307,11 @@ def _in_order(names: Sequence[str], arguments: Mapping[str, str]) -> list[str]:
 
 def _convert_values(texts: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with the types that the schema declares; prompts are given texts only."""
-    properties = _object(schema.get("properties"))
-    return {name: _convert(text, _object(properties.get(name)).get("type")) for name, text in texts.items()}
+    properties = json_object(schema.get("properties"))
+    return {name: _convert(text, json_object(properties.get(name)).get("type")) for name, text in texts.items()}
 
 
 def _convert(text: str, kind: object) -> Any:
     if kind in (None, "string") or (isinstance(kind, list) and "string" in kind):
         return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text  # the check of the inputs says what is wrong
-
-
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return json_value(text, text)  # the check of the inputs says what is wrong

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
 
 from prowess.errors import Invalid, Problem
 from prowess.skill.filenames import SIDECAR
 from prowess.skill.forms.form import Reading, info, warning
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, kind_info
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.model import Skill
@@ -109,8 +109,7 @@ def _property_names(schema: JsonObject) -> frozenset[str] | None:
     """Return the properties that a schema declares, or None if they may be declared elsewhere."""
     if schema.keys() & {"$dynamicRef", "$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties"}:
         return None
-    properties = schema.get("properties")
-    return frozenset(cast("JsonObject", properties)) if isinstance(properties, dict) else frozenset()
+    return frozenset(json_object(schema.get("properties")))
 
 
 def _template_field(template: PromptTemplate) -> str:

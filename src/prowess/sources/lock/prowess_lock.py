@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from prowess.errors import Invalid, Problem
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.package import FileEntry, Mode, check_path, compute_digest
 from prowess.sources.lock.lock_file import format_document, read_document, sort_keys
 
@@ -165,7 +166,7 @@ class ProwessLock(BaseModel):
         skills: dict[str, InstalledSkill] = {}
         unreadable: dict[str, Any] = {}
         problems: list[Problem] = []
-        for name, entry in cast("dict[str, Any]", entries if isinstance(entries, dict) else {}).items():
+        for name, entry in json_object(entries).items():
             try:
                 skills[name] = _read_skill(entry)
             except (ValidationError, Invalid) as error:
@@ -224,7 +225,7 @@ def _read_skill(entry: object) -> InstalledSkill:
 def _plain_paths(paths: object) -> list[str]:
     """Return the relative paths that stay inside; anything else in this list is ignored."""
     found: list[str] = []
-    for path in cast("list[object]", paths if isinstance(paths, list) else [])[:_MAX_FILES]:
+    for path in json_list(paths)[:_MAX_FILES]:
         try:
             if isinstance(path, str):
                 check_path(path)

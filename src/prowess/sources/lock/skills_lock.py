@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from prowess.errors import ProwessError
+from prowess.skill.json_values import json_object
 from prowess.sources.lock.folder_hash import compute_hash, git_tree, has_certain_order, read_hashed_files
 from prowess.sources.lock.lock_file import format_document, order_keys, read_document, sort_keys
 from prowess.sources.lock.prowess_lock import Pin
@@ -109,8 +110,7 @@ class SkillsLock:
 
     def with_skill(self, name: str, locked: LockedSource, *, at: str = "") -> SkillsLock:
         """Return the lock with a skill added or replaced. `at` is the time of the change, for a user's lock."""
-        before = self._entries.get(name)
-        document: dict[str, Any] = dict(cast("dict[str, Any]", before)) if isinstance(before, dict) else {}
+        document = dict(json_object(self._entries.get(name)))
         entry = _make_entry(locked, self.form, at=at, installed_at=str(document.get("installedAt") or at))
         known = {*_KEYS.values(), self.form.hash_key, "installedAt", "updatedAt"}
         entry |= {key: value for key, value in document.items() if key not in known}

@@ -25,6 +25,7 @@ from prowess.authoring.evals.formats.entries import MAX_NAME_CHARS, finish_case,
 from prowess.authoring.evals.formats.promptfoo_assertions import read_assertions
 from prowess.authoring.evals.formats.source import At, EvalSource, as_list, as_object, as_text, open_source, resolve
 from prowess.errors import Problem
+from prowess.skill.json_values import json_value
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import MIB
 
@@ -110,11 +111,7 @@ def _message(source: EvalSource, at: At, text: str) -> str:
     """Return the user's message of a prompt, which may be a list of chat messages as JSON."""
     if not text.lstrip().startswith("["):
         return text.strip()
-    try:
-        messages: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return text.strip()
-    turns = [fields for one in as_list(messages) if (fields := as_object(one)) and "content" in fields]
+    turns = [fields for one in as_list(json_value(text)) if (fields := as_object(one)) and "content" in fields]
     user_texts = [as_text(turn["content"]) for turn in turns if turn.get("role", "user") == "user"]
     if not user_texts:
         return text.strip()

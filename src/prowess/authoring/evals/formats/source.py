@@ -17,7 +17,7 @@ from typing import Any, cast
 from prowess.authoring.evals.case import EvalFile
 from prowess.errors import Problem, Severity
 from prowess.skill.evals import parse_eval
-from prowess.skill.json_values import parse_json
+from prowess.skill.json_values import json_list, parse_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import KIB, MIB, Limits
 from prowess.skill.schema import measure_depth
@@ -232,7 +232,7 @@ def _unreadable(path: str, message: str, hint: str, line: int | None = None) -> 
 
 def _inner(node: Any, step: str | int) -> Any:
     """Return the node of a list item or of a key's value; None if there is none."""
-    children = cast("list[Any]", node.value) if isinstance(node.value, list) else []
+    children = json_list(node.value)
     if isinstance(step, int):
         return children[step] if step < len(children) and not isinstance(children[step], tuple) else None
     pairs = [cast("tuple[Any, Any]", child) for child in children if isinstance(child, tuple)]

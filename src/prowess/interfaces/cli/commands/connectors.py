@@ -16,6 +16,7 @@ from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import clean, one_line, print_facts, print_json, print_table
 from prowess.interfaces.cli.person import require_person, token_option
+from prowess.skill.json_values import json_value
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -358,10 +359,7 @@ def _read_header(text: str) -> tuple[str, str]:
 
 
 def _read_arguments(text: str) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
+    found = json_value(text)
     if not isinstance(found, dict):
         raise click.BadParameter('--args must be a JSON object, for example \'{"text": "hello"}\'.')
     return cast("dict[str, Any]", found)

@@ -11,6 +11,7 @@ import click
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.skill.json_values import json_value
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -92,10 +93,7 @@ def _change_setting(name: str, value: Any, cli: Cli) -> None:
 
 def _parse_value(text: str) -> Any:
     """Parse a value as JSON, or return the text if it is not JSON. `null` stays text: only `reset` sets the default."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_value(text)
     return text if value is None else value
 
 

@@ -13,6 +13,7 @@ from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, limit_option, read_message
 from prowess.interfaces.cli.output import clean, escape_path, print_json, print_wrapped
+from prowess.skill.json_values import json_value
 from prowess.view import to_json
 
 if TYPE_CHECKING:
@@ -113,10 +114,7 @@ def _show_last(session: str, cli: Cli) -> None:
 
 
 def _read_account(path: str) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(Path(path).read_text("utf-8"))
-    except (ValueError, RecursionError):
-        value = None
+    value = json_value(Path(path).read_bytes())
     if not _is_account(value):
         raise Invalid(
             f"{escape_path(path)} is not the output of `prowess why --json`.",
