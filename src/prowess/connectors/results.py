@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from prowess.policy.text import clean_text
 from prowess.redaction.redactor import Redactor
+from prowess.skill.json_values import map_texts
 from prowess.skill.text.hidden import replace_hidden
 
 MAX_RESULT_CHARS = 32_000
@@ -107,7 +108,7 @@ def _read_structured(value: Any, parts: list[str], redactor: Redactor, notes: li
     if len(text) > MAX_RESULT_CHARS:
         notes.append(f"The structured content has {len(text):,} characters and was left out.")
         return None
-    return _clean_value(redactor.value(value))
+    return map_texts(redactor.value(value), clean, names=lambda name: clean(name, limit=200))
 
 
 def _is_same(text: str, value: Any) -> bool:
@@ -115,13 +116,3 @@ def _is_same(text: str, value: Any) -> bool:
         return bool(json.loads(text) == value)
     except (ValueError, RecursionError):
         return False
-
-
-def _clean_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(str(key), limit=200): _clean_value(one) for key, one in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [_clean_value(one) for one in cast("list[Any]", value)]
-    return value

@@ -23,7 +23,7 @@ from prowess.redaction.known import SHORTEST_SECRET, replace_surrogates
 from prowess.run.call import Call, Output
 from prowess.run.schema_checks import check_inputs, check_output, declared_inputs
 from prowess.skill.declarations import IDEMPOTENT_METHODS, DeclaredRequest, DeclaredResponse, parse_request
-from prowess.skill.json_values import parse_json
+from prowess.skill.json_values import map_texts, parse_json
 from prowess.skill.kinds import HttpCall, Kind
 from prowess.skill.schema import measure_depth
 from prowess.threads import offload_if_large
@@ -93,16 +93,8 @@ def _json(text: str) -> Any:
         raise OutputInvalid(
             f"The response is nested more than {MAX_ANSWER_DEPTH} levels deep.", hint="Request less data."
         )
-    return _readable(value)
-
-
-def _readable(value: Any) -> Any:
-    """Return the value without lone surrogates, which no database can store."""
-    if isinstance(value, str):
-        return replace_surrogates(value)
-    if isinstance(value, dict):
-        return {replace_surrogates(name): _readable(inner) for name, inner in cast("dict[str, Any]", value).items()}
-    return [_readable(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+    # No database can store lone surrogates.
+    return map_texts(value, replace_surrogates, names=replace_surrogates)
 
 
 def _selected(value: Any, path: str) -> Any:

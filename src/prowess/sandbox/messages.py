@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn, cast, get_args
 
 from prowess.sandbox.protocol import DEFAULT_LIMITS, EndReason, SandboxLimits, ScriptError, ScriptOutcome
 from prowess.sandbox.script import MAX_DEPTH, Script, json_depth
+from prowess.skill.json_values import map_texts
 from prowess.threads import offload
 
 MAX_VALUES = 100_000
@@ -33,7 +34,7 @@ def parse_json(text: str, *, around: int = 0) -> Any:
     if json_depth(value) > MAX_DEPTH + around:
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
     # Walking the value is slow, and an escape of a surrogate is rare.
-    return _replace_surrogates(value) if _SURROGATE.search(text) else value
+    return map_texts(value, _replace_surrogates, names=_replace_surrogates) if _SURROGATE.search(text) else value
 
 
 def parse_outcome(
@@ -122,17 +123,9 @@ def _parse_finite(number: str) -> float:
 _decode = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite).decode
 
 
-def _replace_surrogates(value: Any) -> Any:
-    """Return the value with lone surrogates replaced: they cannot be encoded, so they could not be stored."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_replace_surrogates(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {
-            _replace_surrogates(key): _replace_surrogates(item) for key, item in cast("dict[str, Any]", value).items()
-        }
-    return value
+def _replace_surrogates(text: str) -> str:
+    """Return the text with lone surrogates replaced: they cannot be encoded, so they could not be stored."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 OFFLOAD_SIZE: Final = 64 * 1024

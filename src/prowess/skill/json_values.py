@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, NoReturn, cast
 
@@ -43,6 +44,20 @@ def json_object(value: object) -> dict[str, Any]:
 def json_list(value: object) -> list[Any]:
     """Return the value if it is a list, else an empty one."""
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def map_texts(value: Any, change: Callable[[str], str], *, names: Callable[[str], str] | None = None) -> Any:
+    """Return a JSON value with each text changed, at any depth. The names of members are changed by `names`, if given."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [map_texts(item, change, names=names) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        members = cast("dict[Any, Any]", value).items()
+        return {
+            map_texts(name, names) if names else name: map_texts(item, change, names=names) for name, item in members
+        }
+    return value
 
 
 def equal_json(value: object, other: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from prowess.engine.callables import CallableSkill
 from prowess.engine.runs import preview_calls
@@ -19,6 +19,7 @@ from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
+from prowess.skill.json_values import map_texts
 from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
 from prowess.threads import offload
@@ -176,19 +177,12 @@ def failure_data(error: ProwessError) -> dict[str, Any]:
 def _make_parameters(skill: CallableSkill) -> dict[str, Any]:
     """Return the schema of the arguments. APIs require an object, whatever the skill says."""
     # The skill's author wrote the schema; one that cannot be encoded would fail the whole list of tools.
-    schema = cast("dict[str, Any]", _clean_schema(skill.parameters or {}))
+    schema = map_texts(skill.parameters or {}, _encodable, names=_encodable)
     return schema if schema.get("type") == "object" else {"type": "object"}
 
 
-def _clean_schema(value: Any) -> Any:
-    """Replace characters that cannot be encoded, at any depth."""
-    if isinstance(value, str):
-        return clean_text(value, limit=len(value))
-    if isinstance(value, dict):
-        return {_clean_schema(key): _clean_schema(one) for key, one in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [_clean_schema(one) for one in cast("list[Any]", value)]
-    return value
+def _encodable(text: str) -> str:
+    return clean_text(text, limit=len(text))
 
 
 async def _call_skill(skill: CallableSkill, context: ToolContext, arguments: Mapping[str, Any]) -> ToolAnswer:

@@ -8,9 +8,10 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from textwrap import shorten
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from prowess.errors import Problem
+from prowess.skill.json_values import map_texts
 from prowess.skill.kinds import JsonObject
 
 Split = Literal["train", "validation", "held_out"]
@@ -100,11 +101,7 @@ def _hash(fields: list[Any]) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value with all text in lower case and single spaces."""
-    if isinstance(value, str):
-        return _SPACE.sub(" ", value).strip().casefold()
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in cast("JsonObject", value).items()}
-    return [_plain(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+    return map_texts(value, lambda text: _SPACE.sub(" ", text).strip().casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

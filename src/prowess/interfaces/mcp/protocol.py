@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.skill.json_values import map_texts
 from prowess.skill.text.hidden import show_controls
 from prowess.view import error_answer
 
@@ -56,21 +57,10 @@ def tool_result(data: dict[str, Any], *, ok: bool) -> dict[str, Any]:
     text = json.dumps(data, ensure_ascii=False)
     # What a skill printed may have terminal escapes in it, which must not reach a prompt.
     if _CONTROLS.search(text):
-        data = _show_controls(data)
+        data = map_texts(data, show_controls, names=show_controls)
         text = json.dumps(data, ensure_ascii=False)
     content = [{"text": text, "type": "text"}]
     return {"content": content, "isError": not ok, "resultType": "complete", "structuredContent": data}
-
-
-def _show_controls(value: Any) -> Any:
-    """Return a JSON value with the control characters in its texts written out."""
-    if isinstance(value, str):
-        return show_controls(value)
-    if isinstance(value, dict):
-        return {_show_controls(key): _show_controls(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_show_controls(item) for item in cast("list[Any]", value)]
-    return value
 
 
 def protocol_error(error: ProwessError, uri: str = "") -> MCPError:

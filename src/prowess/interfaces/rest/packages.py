@@ -19,6 +19,7 @@ from prowess.interfaces.rest.sessions import LoadShape, Name
 from prowess.interfaces.rest.skills import ProblemShape, SkillId, WritableScope, find_readable
 from prowess.skill.archive import write_archive
 from prowess.skill.filenames import SKILL_MD
+from prowess.skill.json_values import map_texts
 from prowess.skill.package import Package
 from prowess.skill.profiles.profile import ProfileName
 from prowess.skill.slug import is_slug
@@ -208,7 +209,7 @@ async def validate_upload(
     kind, data = await _read_upload(request)
     with _stored_upload(kind, data) as upload:
         checked = await engine.skills.check(upload.path, profile=profile)
-        results = [_clean(checked_json(result), upload) for result in checked]
+        results = [map_texts(checked_json(result), upload.clean) for result in checked]
     return respond({"ok": all(result.ok for result in checked), "profile": profile, "items": results})
 
 
@@ -235,21 +236,10 @@ async def import_upload(
         failed = [result.error for result in done if result.error is not None]
         if failed and len(failed) == len(done):
             raise failed[0]
-        results = [_clean(imported_json(result), upload) for result in done]
+        results = [map_texts(imported_json(result), upload.clean) for result in done]
     skipped = sum(result.skipped for result in done)
     counts = {"imported": len(done) - len(failed) - skipped, "skipped": skipped, "failed": len(failed)}
     return respond({**counts, "items": results})
-
-
-def _clean(value: Any, upload: Upload) -> Any:
-    """Return JSON without the temporary folder in any of its texts."""
-    if isinstance(value, str):
-        return upload.clean(value)
-    if isinstance(value, list):
-        return [_clean(item, upload) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        return {key: _clean(item, upload) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
 
 
 @router.get(
