@@ -162,7 +162,7 @@ class Checkpoints:
             skill_slug=call.skill.slug,
             skill_digest=call.skill.digest,
             artifact_name=call.artifact.name,
-            following=call.following,
+            following=list(call.following),
             seed=journal.seed,
             journal=_written(call, journal),
         )
@@ -226,7 +226,7 @@ def _read(row: CheckpointRow) -> Checkpoint:
         slug=row.skill_slug,
         digest=row.skill_digest,
         artifact=row.artifact_name,
-        following=row.following,
+        following=tuple(row.following),
         inputs=journal["inputs"],
         journal=Journal(seed=row.seed, known=known),
     )

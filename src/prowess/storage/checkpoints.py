@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements
+from prowess.storage.rows import LazyStatements, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -19,35 +19,35 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """The progress of a run of an artifact. `journal` holds its inputs and the answers it received, compressed."""
+    """The progress of a run of an artifact. `journal` holds its inputs and the answers it received, as compressed JSON."""
 
     trace_id: str
+    organization_id: str = ""
+    user_id: str = ""
     skill_slug: str
     skill_digest: str
     artifact_name: str
-    following: tuple[str, ...]
+    created_at: str = ""
+    following: list[str]
+    """The names of the artifacts to run after it."""
     seed: str
     journal: bytes
 
 
-_COLUMNS = tuple(CheckpointRow.__annotations__)
-
-
 def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
     """Store a checkpoint, replacing an earlier one of the same run."""
-    values = {name: getattr(row, name) for name in _COLUMNS}
-    sql.KEEP.run(connection, [{**values, **owner.columns, "created_at": now(), "following": list(row.following)}])
+    sql.KEEP.run(connection, [{**row_values(row), **owner.columns, "created_at": now()}])
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
     """Return the owner's checkpoints whose trace id begins with this prefix; at most two, which make it ambiguous."""
-    return [_to_checkpoint(row) for row in connection.execute(sql.find(trace_id).limit(2), owner.key)]
+    return [CheckpointRow(**row) for row in connection.execute(sql.find(trace_id).limit(2), owner.key).mappings()]
 
 
 def find_of_run(connection: sa.Connection, owner: Owner, run_id: str, artifact: str) -> CheckpointRow | None:
     """Return the newest checkpoint of an artifact in a run, which may have been started several times."""
-    row = connection.execute(sql.NEWEST_OF_RUN, {**owner.key, "run": run_id, "artifact": artifact}).first()
-    return _to_checkpoint(row) if row else None
+    row = connection.execute(sql.NEWEST_OF_RUN, {**owner.key, "run": run_id, "artifact": artifact}).mappings().first()
+    return CheckpointRow(**row) if row else None
 
 
 def remove_of_run(connection: sa.Connection, owner: Owner, run_id: str, artifact: str) -> None:
@@ -69,9 +69,3 @@ def has_before(connection: sa.Connection, organization_id: str, moment: str) -> 
 def delete_before(connection: sa.Connection, organization_id: str, *, moment: str, limit: int) -> int:
     """Delete up to `limit` checkpoints made before a time; return how many."""
     return connection.execute(sql.delete_old(limit), {"of": organization_id, "moment": moment}).rowcount
-
-
-def _to_checkpoint(row: sa.Row[tuple[Any, ...]]) -> CheckpointRow:
-    values: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
-    values |= {"following": tuple(row.following), "journal": bytes(row.journal)}
-    return CheckpointRow(**values)

@@ -78,7 +78,10 @@ def texts(*names: str) -> list[sa.Column[str]]:
     return [sa.Column(name, sa.Text, nullable=False) for name in names]
 
 
-_FIELD_TYPES = {"int": sa.Integer, "float": sa.Float, "bool": sa.Boolean, "dict": ORDERED_JSON, "list": ORDERED_JSON}
+_FIELD_TYPES = {
+    "int": sa.Integer, "float": sa.Float, "bool": sa.Boolean, "bytes": sa.LargeBinary,
+    "dict": ORDERED_JSON, "list": ORDERED_JSON,
+}  # fmt: skip
 
 
 def make_table(

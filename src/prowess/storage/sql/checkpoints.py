@@ -6,21 +6,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from prowess.storage.checkpoints import CheckpointRow
 from prowess.storage.owner import owner_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite
 from prowess.storage.sql.traces import RUNNING, traces
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, texts
+from prowess.storage.tables import dialect_insert, make_table
 
-checkpoints = sa.Table(
-    "run_checkpoints",
-    metadata,
-    sa.Column("trace_id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "skill_slug", "skill_digest", "artifact_name", "created_at"),
-    sa.Column("following", ORDERED_JSON, nullable=False),  # the names of the artifacts to run after it
-    sa.Column("seed", sa.Text, nullable=False),
-    sa.Column("journal", sa.LargeBinary, nullable=False),  # the inputs and the answers to its calls, as compressed JSON
-)
-
+checkpoints = make_table("run_checkpoints", CheckpointRow, key=("trace_id",))
 sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)
 
 _T = checkpoints.c
