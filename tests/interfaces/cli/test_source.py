@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,23 @@ def has(upstream: ScriptedFetcher, **texts: str) -> None:
 
 def add(source: Any, *options: str) -> str:
     return json.loads(source("add", "acme/runbooks", "--json", *options).out)["source"]["id"]
+
+
+def test_a_sync_that_ctrl_c_stops_says_how_to_go_on(
+    source: Callable[..., Ran], prowess: Prowess, upstream: ScriptedFetcher
+) -> None:
+    has(upstream, one="Restart it.")
+
+    async def interrupt() -> None:
+        if len(upstream.fetches) == 2:  # the first fetch is the preview
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.Event().wait()
+
+    upstream.before = interrupt
+    stopped = source("add", "acme/runbooks", "--yes", code=130)
+    [row] = json.loads(source("list", "--json").out)
+    assert f"Go on with: prowess source sync {row['id'][:8]}\n" in stopped.err
+    assert "1 added" in source("sync", row["id"][:8]).out
 
 
 def test_a_source_is_shown_before_it_is_added(source: Any, upstream: ScriptedFetcher) -> None:

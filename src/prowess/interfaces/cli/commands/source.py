@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,9 +88,6 @@ def add_source(
             _check_new(await prowess.sources.list(), source_type, config, scope)
         return await prowess.sources.preview(source_type=source_type, config=config, scope=scope)
 
-    async def add(prowess: Prowess) -> Source:
-        return await prowess.sources.create(name or address, source_type, config, scope=scope)
-
     with spinner("Fetching …"):
         planned = cli.call(preview)
     if dry_run or planned.error is not None:
@@ -99,7 +97,7 @@ def add_source(
         print_result(planned)
     if not (yes or cli.as_json) and at_terminal():
         click.confirm("Add this source and copy these skills?", default=True, abort=True)
-    source = cli.call(add)
+    source = cli.call(lambda prowess: prowess.sources.create(name or address, source_type, config, scope=scope))
     result = _sync(source.id, (), cli)
     if cli.as_json:
         print_json({"source": source.as_json(), "sync": result.as_json()})
@@ -173,11 +171,8 @@ def list_sources(cli: Cli) -> None:
 
 
 def _state(source: Source) -> str:
-    if source.is_syncing:
-        return "syncing"
-    if not source.enabled:
-        return "disabled"
-    return source.last_sync_status or "new"
+    settled = source.last_sync_status or "new"
+    return "syncing" if source.is_syncing else settled if source.enabled else "disabled"
 
 
 def _address(source: Source) -> str:
@@ -267,7 +262,11 @@ def _sync(id: str, take: tuple[str, ...], cli: Cli, *, dry_run: bool = False) ->
             source = await find_source(prowess, id)
             if dry_run:
                 return await prowess.sources.preview(source.id)
-            return await prowess.sources.sync(source.id, take=take, watch=show)
+            try:
+                return await prowess.sources.sync(source.id, take=take, watch=show)
+            except CancelledError:
+                click.echo(f"Go on with: prowess source sync {source.id[:8]}", err=True)
+                raise
 
         return cli.call(work)
 
