@@ -261,3 +261,22 @@ def test_each_problem_has_its_file_and_line(prowess, workspace, file: str, old: 
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
     assert said in " ".join(prowess("validate", "notes").out.split())
+
+
+def test_eval_cases_that_cannot_be_run_are_warnings(prowess, write_skill):
+    folder = write_skill(
+        "colors", **{"evals__cases.yaml": "cases:\n  - {prompt: a, checks: [{type: contians, value: b}]}\n"}
+    )
+    ran = prowess("validate", folder)
+    assert ran.code == 0
+    assert "warning: evals/cases.yaml:2: `cases[0].checks[0]`: Unknown check type 'contians'." in ran.out
+    (folder / "evals" / "cases.yaml").write_text("cases: [\n")
+    [problem] = prowess("validate", folder, "--json").json["problems"]
+    assert (problem["code"], problem["severity"], problem["field"]) == (
+        "eval-unreadable",
+        "warning",
+        "evals/cases.yaml",
+    )
+    (folder / "evals" / "cases.yaml").write_text("cases:\n  - {prompt: a, checks: [It answers.]}\n")
+    (folder / "evals" / "triggers.json").write_text('[{"query": "a", "should_trigger": true}]')
+    assert prowess("validate", folder, "--json").json["problems"] == []

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def validate_command(targets: tuple[str, ...], profiles: tuple[Any, ...], quiet:
 
         checked = cli.call(work)
     for profile, items in zip(profiles, checked, strict=True):
-        for item in items:
+        for item in items if profile != "prowess" else map(_with_eval_problems, items):
             if cli.as_json:
                 print_json_line({**checked_json(item), "profile": profile})
             elif not (quiet and item.ok and not item.dangers):
@@ -78,6 +79,26 @@ def validate_command(targets: tuple[str, ...], profiles: tuple[Any, ...], quiet:
     # A skill with dangerous findings may be valid, but exit code 0 would recommend it.
     if any(not item.ok or item.dangers for items in checked for item in items):
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
+
+
+def _with_eval_problems(item: CheckResult) -> CheckResult:
+    """Return the verdict with the problems of the skill's eval cases as warnings. Trigger queries are part of the profile."""
+    package = item.report.reading.package if item.report is not None else None
+    paths = [path for path in package.paths if path.startswith("evals/")] if package is not None else []
+    if package is None or not paths:
+        return item
+    from prowess.authoring.evals.formats.suite import read_suite
+
+    files = {path: file.content for path in paths if (file := package.get(path)) is not None}
+    # A file that cannot be read at all is reported by the profile, too.
+    known = {(problem.field, problem.message) for problem in item.problems}
+    found = [
+        replace(problem, severity="warning")
+        for problem in read_suite(files).problems
+        # Without a field, it only says that there are no cases.
+        if problem.field is not None and (problem.field, problem.message) not in known
+    ]
+    return replace(item, problems=(*item.problems, *found))
 
 
 def _summarize(checked: list[CheckResult], profile: str) -> str:
