@@ -100,7 +100,8 @@ class ProwessError(Exception):
             # What the driver says has the address in words of its own.
             return Unavailable("The database does not answer.", hint="Try again. The server's log says more.")
         told = copy(self)
-        told.message, told.location = self.message.replace(self.location, "the database"), ""
+        told.message, told.hint = (text.replace(self.location, "the database") for text in (self.message, self.hint))
+        told.location = ""
         told.args = (told.message,)
         return told
 

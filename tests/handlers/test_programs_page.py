@@ -12,13 +12,13 @@ import pytest
 
 from prowess.handlers.cli_command import CliCommandHandler
 from prowess.handlers.command_runner import CommandRunner
-from prowess.handlers.script import SUFFIXES
 from prowess.policy.grants import Grants
 from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS
 from prowess.sandbox.commands.sandbox import LockedCommandSandbox
 from prowess.sandbox.programs import SEARCH_PATH
 from prowess.sandbox.roots import Root
 from prowess.skill.declarations import CommandSettings
+from prowess.skill.filenames import SCRIPT_SUFFIXES
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import CliCommand
 from prowess.skill.package import Package
@@ -67,7 +67,7 @@ def test_the_command_on_the_page_runs(call_of, tmp_path):
         f"{DEFAULT_COMMAND_LIMITS.output_bytes:,} bytes",
         f"{DEFAULT_COMMAND_LIMITS.file_bytes >> 20} MiB",
         f"| processes | {DEFAULT_COMMAND_LIMITS.processes} |",
-        *(f"`{name}`" for name in (*CommandSettings.model_fields, *SUFFIXES, *SEARCH_PATH)),
+        *(f"`{name}`" for name in (*CommandSettings.model_fields, *SCRIPT_SUFFIXES, *SEARCH_PATH)),
     ],
 )
 def test_every_setting_and_limit_is_on_the_page(shown):

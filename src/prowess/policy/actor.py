@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 from prowess.errors import Invalid, Refused
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.text import clean_text, has_control_chars
-from prowess.storage.driver_errors import reading
 from prowess.storage.owner import Owner
 
 Permission = Literal["skills.read", "skills.write", "skills.run", "approvals.resolve", "admin"]
@@ -162,6 +161,8 @@ def actor_record(actor: Actor) -> dict[str, Any]:
 
 def stored_actor(record: dict[str, Any]) -> Actor:
     """Return the actor of a record; raise `Unavailable` if another program changed it."""
+    from prowess.storage.driver_errors import reading
+
     with reading("The actor of a job or an optimization"):
         values = {**record}
         permissions = frozenset(values.pop("permissions"))

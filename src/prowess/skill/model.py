@@ -64,13 +64,13 @@ class SkillCard(FrozenModel):
     kinds: tuple[Kind, ...]
     chars: int = 0
     """The characters that the skill takes in a prompt, as its budget counts them; 0 if it has no text for one."""
+    people_only: bool = False
+    """True if agents are not offered the skill: only people start it."""
     hides: tuple[ShadowedSkill, ...] = ()
     trust: str = ""
     """The skill's trust level here; '' if it was not looked up."""
     enabled: bool = True
     """False if an administrator has switched the skill off for the organization."""
-    people_only: bool = False
-    """True if agents are not offered the skill: only people start it."""
 
     def as_json(self) -> JsonObject:
         """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import form_info
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
 
@@ -313,8 +314,6 @@ _OPENCLAW_NAMES = ("openclaw", "clawdbot", "moltbot", "clawdis")
 
 def _client_needs(skill: Skill) -> Iterator[tuple[str, Any]]:
     """Yield the variables and programs that the frontmatter declares for OpenClaw or Hermes."""
-    from prowess.skill.json_values import json_object  # not needed by a list, which reads no skill
-
     for name in _OPENCLAW_NAMES:
         openclaw = json_object(skill.metadata.get(name))
         requires = json_object(openclaw.get("requires"))
@@ -329,8 +328,6 @@ def _client_needs(skill: Skill) -> Iterator[tuple[str, Any]]:
 
 def _names(value: Any) -> list[Any]:
     """Return the names of a list of texts and of objects with a `name`, or of a single text."""
-    from prowess.skill.json_values import json_list, json_object
-
     listed = [value] if isinstance(value, str) else json_list(value)
     return [json_object(item).get("name", item) for item in listed]
 

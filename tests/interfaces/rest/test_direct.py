@@ -69,7 +69,9 @@ def test_a_database_that_does_not_answer_is_not_named_to_callers(client, monkeyp
     where = engine.database
 
     def fail(*_: object, **__: object) -> None:
-        raise Unavailable(f"Cannot connect to the database server at {where}: refused", hint=f"Check {where}.")
+        error = Unavailable(f"Cannot connect to the database server at {where}: refused", hint=f"Check {where}.")
+        error.location = where
+        raise error
 
     monkeypatch.setattr("prowess.engine.skill_rows.list_rows", fail)
     answer = client.get("/api/v1/skills?q=x")
