@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,8 +13,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread, get_ident
 
+import click
 import pytest
+
+from prowess.interfaces.cli.signals import catch_termination, run_async
 
 PROWESS = str(Path(sys.executable).parent / "prowess")
 SIGNALS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -79,6 +84,25 @@ def test_a_job_in_the_background_of_a_script_ends_on_a_signal(prowess, sample, n
         os.kill(process, number)
         assert shell.stdout.readline() == f"{code}\n"
         assert shell.communicate(timeout=60) == ("", "Terminated. Everything saved so far is kept.\n")
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_that_does_not_interrupt_the_wait_ends_an_idle_command(number, code):
+    main = get_ident()
+
+    def send() -> None:
+        while sys._current_frames()[main].f_code.co_name != "select":
+            pass
+        # To this thread: the main one goes on waiting, as it does after a signal that came just before it began to.
+        signal.pthread_kill(get_ident(), number)
+
+    async def idle() -> None:
+        Thread(target=send).start()
+        await asyncio.Event().wait()
+
+    with catch_termination(), pytest.raises(click.exceptions.Exit) as ended:
+        run_async(idle)
+    assert ended.value.exit_code == code
 
 
 @pytest.mark.few(1)

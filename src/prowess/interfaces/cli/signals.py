@@ -91,7 +91,8 @@ def run_async(work: Callable[[], Awaitable[T]], *, runner: asyncio.Runner | None
         # noticed only at the next event; `call_soon_threadsafe` wakes the loop up.
         termination.cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         try:
-            return await work()
+            with _woken_by_signals(loop):
+                return await work()
         finally:
             termination.cancel = None
 
@@ -100,6 +101,31 @@ def run_async(work: Callable[[], Awaitable[T]], *, runner: asyncio.Runner | None
     except (asyncio.CancelledError, KeyboardInterrupt):
         _raise_terminated(termination)
         raise
+
+
+@contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """Let every signal wake the loop up.
+
+    Python runs the handler of a signal between two statements. Without this, one that arrives after the last statement before
+    the loop waits in `select` would be noticed only at the next event, which for an idle command never comes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python allows only the main thread to do this
+        return
+    import socket  # which the loop has imported
+
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        loop.add_reader(receiver, receiver.recv, 4096)
+        before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(receiver)
 
 
 def run_quick(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
