@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -259,6 +258,8 @@ def _sync(id: str, take: tuple[str, ...], cli: Cli, *, dry_run: bool = False) ->
     with progress_bar("Syncing") as show:
 
         async def work(prowess: Prowess) -> SyncResult:
+            from asyncio import CancelledError  # not for a list, which has no event loop
+
             source = await find_source(prowess, id)
             if dry_run:
                 return await prowess.sources.preview(source.id)
