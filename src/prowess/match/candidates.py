@@ -164,8 +164,8 @@ def find_candidates(
 ) -> list[Candidates]:
     """Return the best `count` candidates and the `pinned` documents, one item per segment.
 
-    With `people_only`, also skills that only people start. With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
-    segments; ties with the last candidate are included.
+    With `people_only`, also skills that only people start. With `by_words`, only documents with a word of the message. The
+    result does not depend on how skills are spread over segments; ties with the last candidate are included.
     """
     code = sign_codes(query.embedded[np.newaxis]) if can_compare(index, query) else None
     glances = [

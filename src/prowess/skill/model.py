@@ -197,7 +197,7 @@ class Skill(FrozenModel):
         return found
 
     def file_at(self, path: str) -> Script | Reference | None:
-        """Return a script or document outside of the standard folders, which is no artifact until it is named, or None."""
+        """Return the artifact for a script or document outside of the standard folders, by its path, or None."""
         from prowess.skill.filenames import MAX_ARTIFACT_NAME_CHARS, is_script_name  # not needed by a list
 
         if len(path) > MAX_ARTIFACT_NAME_CHARS or path not in self.other_files:

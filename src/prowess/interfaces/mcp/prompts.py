@@ -4,8 +4,8 @@ A skill is a prompt if it has instructions or a prompt template, unless its fron
 with `disable-model-invocation` are prompts too: they are meant for people only. The packs of roles that come with Prowess
 are left out, because nobody starts a role in the middle of a conversation.
 
-A prompt passes the same gate as loading the skill; only what a person has to start is started already. Its text enters the
-conversation once, without being enabled.
+A prompt passes the same gate as loading the skill, except that a skill for people only needs no approval: a person has just
+chosen it. Its text enters the conversation once, without being enabled.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from prowess.skill.filenames import CODEX_FILE, SKILL_MD, STANDARD_FOLDERS, is_s
 from prowess.skill.form_info import FormName
 from prowess.skill.forms.data import parse_yaml
 from prowess.skill.forms.form import info, unknown_fields
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug, slugify
@@ -278,8 +279,8 @@ def is_people_only(extra: JsonObject, package: Package) -> bool:
     if extra.get(PEOPLE_ONLY) is not None and as_flag(extra[PEOPLE_ONLY]) is not False:
         return True
     file = package.get(CODEX_FILE)
-    policy = (parse_yaml(CODEX_FILE, file.content).object or {}).get("policy") if file is not None else None
-    return isinstance(policy, dict) and cast("JsonObject", policy).get("allow_implicit_invocation") is False
+    settings = parse_yaml(CODEX_FILE, file.content).object if file is not None else None
+    return json_object(json_object(settings).get("policy")).get("allow_implicit_invocation") is False
 
 
 def folder_name(package: Package) -> str:

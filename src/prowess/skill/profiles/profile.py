@@ -54,7 +54,7 @@ CODES: dict[str, str] = {
     "name-missing": "The name is missing and the profile requires one.",
     "name-pattern": "The name does not match the profile's pattern.",
     "name-reserved": "The name contains a word that the platform reserves.",
-    "native-file-unused": "A file is not a function or a prompt template, because there is no agents/prowess.yaml.",
+    "native-file-unused": "A function or prompt template is only a file, because there is no agents/prowess.yaml.",
     "need-invalid": "A need outside the sandbox has an invalid value; it is ignored.",
     "no-skill-md": "The package has no SKILL.md.",
     "not-json": "A key or value of the frontmatter cannot be represented in JSON.",
