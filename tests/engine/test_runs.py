@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from prowess.errors import ApprovalRequired, NotFound, Refused
+from prowess.errors import ApprovalRequired, NotFound, Refused, Unavailable
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
+from prowess.run.request import RunRequest
 
 pytestmark = pytest.mark.anyio
 AGENT = Actor(name="helper", kind="agent")
@@ -114,3 +115,19 @@ async def test_an_approval_that_is_revoked_allows_no_further_run(each_place, gre
         await greet(agent)
         await prowess.approvals.revoke(request.id)
         await is_refused(agent)
+
+
+async def test_a_run_that_a_database_ends_does_not_say_where_that_is(each_place, greeter, caplog):
+    greeter(each_place)
+    failure = Unavailable("Cannot connect to the database server at db.corp:5432: no route to 10.0.0.5.")
+    failure.location = "db.corp:5432"
+    async with each_place.open() as prowess:
+        request = RunRequest(
+            slug="greeter", inputs={"name": "Ada"}, artifacts=("greet",), model=ScriptedModel([failure])
+        )
+        result = await prowess.runs.attempt(request)
+        trace = await prowess.traces.get(result.parts[0].trace)
+
+    for told in (result.as_json()["error"]["message"], result.as_json()["parts"][0]["error"]["message"], trace.error):
+        assert told == "The database does not answer."
+    assert failure.message in caplog.text

@@ -6,7 +6,7 @@ The gate comes before, once for the whole run (engine/runs.py). From the outside
     part          report how the call ended
     record        write the trace row, publish events
     telemetry     open a span
-    errors        turn unexpected exceptions into RunFailed, remove secrets from messages
+    errors        turn unexpected exceptions into RunFailed, remove secrets and places from messages
     deadline      cancel what takes too long
     assertions    check the output
     handler       run the artifact, or end a dry run before it does anything
@@ -125,7 +125,7 @@ def _timed_out(call: Call) -> TimedOut:
 
 
 def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
-    """Let nothing but `ProwessError` escape a handler, and no secret in its message."""
+    """Let nothing but `ProwessError` escape a handler, and neither a secret nor the place of a database in its message."""
 
     async def translated(call: Call) -> Output:
         try:
@@ -133,8 +133,12 @@ def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
         except DryRunEnded:
             raise
         except ProwessError as error:
-            _redact(error, redactor)
-            raise
+            # A run has its error in its trace and in answers of servers.
+            told = error.without_location()
+            _redact(told, redactor)
+            if told is error:
+                raise
+            raise told from None
         except BaseException as error:
             # The handler of a plugin may raise anything, such as `SystemExit`, which would end the server.
             if is_interruption(error):
