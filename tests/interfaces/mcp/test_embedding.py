@@ -199,22 +199,27 @@ def test_calls_that_name_no_conversation_share_that_of_their_caller(web, open_co
 
 @pytest.fixture
 def small_web(workspace):
-    """Start a server that allows two sessions of the older protocol."""
-    caller = Caller(actor=agent_of(local_person("ann")))
+    """Start a server that allows three sessions of the older protocol."""
+    callers = {name: Caller(actor=Actor(name=name, kind="agent")) for name in ("ann", "bob")}
     engine = Prowess.open(workspace)
     server = make_server(engine, NOBODY, security=make_security([b"k" * 32], NOBODY))
-    app = wrap_server(server, callers=lambda _: caller, hosts={"skills.example"}, path="/skills", sessions=2)
+    app = wrap_server(server, callers=callers.get, hosts={"skills.example"}, path="/skills", sessions=3)
     with TestClient(app, base_url="http://skills.example") as client:
         yield client
         client.portal.call(engine.close)
 
 
 def test_who_finds_no_room_for_a_session_is_told_when_to_try_again(small_web):
-    first, second, third = (ask(small_web, "any", "initialize", **HELLO) for _ in range(3))
+    first, second, third = (ask(small_web, "ann", "initialize", **HELLO) for _ in range(3))
     assert [answer.status_code for answer in (first, second, third)] == [200, 200, 503]
     assert int(third.headers["retry-after"]) > 0
     assert "retry-after" not in first.headers
-    assert modern(small_web, "any", "tools/list").status_code == 200
-    given = {"Authorization": "Bearer any", "Mcp-Session-Id": first.headers["mcp-session-id"]}
+    assert modern(small_web, "ann", "tools/list").status_code == 200
+    given = {"Authorization": "Bearer ann", "Mcp-Session-Id": first.headers["mcp-session-id"]}
     assert small_web.delete("/skills", headers=given).status_code == 200
-    assert ask(small_web, "any", "initialize", **HELLO).status_code == 200
+    assert ask(small_web, "ann", "initialize", **HELLO).status_code == 200
+
+
+def test_sessions_of_one_caller_leave_room_for_those_of_others(small_web):
+    statuses = [ask(small_web, who, "initialize", **HELLO).status_code for who in ("ann", "ann", "ann", "bob", "bob")]
+    assert statuses == [200, 200, 503, 200, 503]

@@ -8,8 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from pathlib import Path
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
 from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
@@ -49,13 +50,18 @@ class _SessionManager(StreamableHTTPSessionManager):
     def json_response(self, value: bool) -> None:
         """Ignore the value that the SDK sets: each request decides."""
 
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        """Register a new session, or return None if there are too many. No caller gets more than half, as of streams."""
+        own = sum(owner == requestor for owner in self._session_owners.values())
+        return super()._admit_session(requestor) if own < (self.max_sessions or 0) / 2 else None
+
 
 class Endpoint:
     """An ASGI app that serves a server at one path, and the metrics of its engine at `/metrics`.
 
     In the newer protocol the response is plain JSON, except for subscriptions and for tools that report progress; with
-    `streams`, every response is a stream. In the older protocol, at most `sessions` sessions are open at once; further
-    clients get 503 and `Retry-After`.
+    `streams`, every response is a stream. In the older protocol, at most `sessions` sessions are open at once, half of
+    them by one caller; further clients get 503 and `Retry-After`.
     """
 
     def __init__(
@@ -206,7 +212,7 @@ def wrap_server(
 ) -> RequestGuard:
     """Return a server as an ASGI app. Pass `streams` if its tools send notifications while they work.
 
-    At most `sessions` sessions of the older protocol are open at once.
+    At most `sessions` sessions of the older protocol are open at once, half of them by one caller.
     """
     return RequestGuard(
         Endpoint(server, path, streams=streams, sessions=sessions),
