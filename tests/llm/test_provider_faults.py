@@ -311,7 +311,7 @@ async def test_an_answer_without_end_is_cut_off(bench):
 async def test_a_call_with_what_is_no_object_is_an_error_of_ours(bench):
     made = bench("openai", attempts=1)
     asking = Request(messages=ASKING.messages, tools=(TOOL,))
-    for arguments in ("{", "[1]", '"x"', "null", "3", "", "{}"):
+    for arguments in ("{", "[1]", '"x"', "null", "3", '{"a": NaN}', '{"a": 1e999}', "", "{}"):
         function = {"name": "find", "arguments": arguments}
         message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
         choice = {"index": 0, "finish_reason": "tool_calls", "message": message}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
@@ -100,6 +101,8 @@ def _convert_call(part: theirs.ToolCallPart, model: str) -> ToolCall:
     # By default the library returns `{"INVALID_JSON": …}` instead, which a tool would take for its arguments.
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
+        # NaN and halves of characters can neither be stored nor sent back to the model.
+        json.dumps([part.tool_name, arguments], ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, AssertionError):
         raise RunFailed(
             f"{model} called {part.tool_name[:80]!r} with arguments that are not a JSON object.", hint="Try again."
