@@ -54,6 +54,18 @@ async def test_a_turn_goes_on_after_the_calls_that_have_results(each_place):
     ]
 
 
+async def test_a_turn_that_is_cancelled_as_it_begins_leaves_the_conversation_to_the_next(place):
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        beginning = asyncio.ensure_future(anext(prowess.agent.send(conversation.id, "Hello", model=ScriptedModel([]))))
+        await asyncio.sleep(0)  # a thread locks the conversation now, and cannot be cancelled
+        beginning.cancel()
+        await asyncio.wait([beginning])
+        assert (await prowess.agent.get(conversation.id)).state == "stopped"
+        with ScriptedModel(["Hello."]) as model:
+            assert (await end_of(prowess.agent.resume(conversation.id, model=model))).text == "Hello."
+
+
 @pytest.mark.parametrize(("effect", "times"), [("reads", 2), ("changes", 1), ("runs", 1)])
 async def test_an_interrupted_call_is_made_again_only_if_it_just_reads(place, effect, times):
     made, begun = [], asyncio.Event()

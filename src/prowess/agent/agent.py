@@ -149,7 +149,18 @@ class Agent:
         agent.actor.require("skills.read")
         text = _check_message(message) if is_new else ""
         facts = self.parts.memory is None
-        begun = await offload_to_completion(self._records.begin, conversation, agent.actor, text, facts=facts)
+        locked: list[BegunTurn] = []
+
+        def begin() -> None:
+            locked.append(self._records.begin(conversation, agent.actor, text, facts=facts))
+
+        try:
+            await offload_to_completion(begin)
+        except asyncio.CancelledError:
+            for begun in locked:
+                await _leave(begun, None)
+            raise
+        [begun] = locked
         keeper = asyncio.ensure_future(begun.journal.keep())
         failed: ProwessError | None = None
         try:

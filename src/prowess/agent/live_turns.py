@@ -51,10 +51,10 @@ class LiveTurn:
         return self.task.done()
 
     async def begin(self) -> None:
-        """Wait for the first update. Raise the error that prevents the turn."""
+        """Wait for the first update, or until the turn is stopped. Raise the error that prevents the turn."""
         while not self._updates and not self.is_done:
             await self._changed.wait()
-        if not self._updates:
+        if not self._updates and not self.task.cancelled():
             self.task.result()
 
     async def follow(self) -> AsyncGenerator[Update]:
@@ -112,8 +112,7 @@ class LiveTurns:
     """The turns that run in this process, by session. Use it on one event loop."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, LiveTurn] = {}
-        self._all: set[LiveTurn] = set()
+        self._all: list[LiveTurn] = []
 
     def start(
         self,
@@ -132,14 +131,13 @@ class LiveTurns:
         if len(self._all) >= MAX_TURNS or own >= max(MAX_TURNS // 2, 1):
             raise TryLater("Too many turns are running already.", hint="Wait until one has ended.")
         live = LiveTurn(session, turn, owner=owner, message=message, after=after)
-        self._all.add(live)
-        self._turns.setdefault(session, live)
-        live.task.add_done_callback(lambda _: self._forget(live))
+        self._all.append(live)
+        live.task.add_done_callback(lambda _: self._all.remove(live))
         return live
 
     def find(self, session: str) -> LiveTurn | None:
-        """Return the turn of a session that runs here, or None."""
-        return self._turns.get(session)
+        """Return the turn of a session that runs here, or None. Of several, it is the first: the others cannot begin."""
+        return next((live for live in self._all if live.session == session), None)
 
     async def close(self) -> None:
         """Stop all turns. They can be resumed later."""
@@ -148,11 +146,6 @@ class LiveTurns:
         tasks = [live.task for live in self._all]
         if tasks:
             await asyncio.wait(tasks)
-
-    def _forget(self, live: LiveTurn) -> None:
-        self._all.discard(live)
-        if self._turns.get(live.session) is live:
-            del self._turns[live.session]
 
 
 def join_texts(updates: Sequence[Update]) -> list[Update]:

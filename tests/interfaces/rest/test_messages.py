@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from prowess.agent.live_turns import LiveTurns
-from prowess.errors import TryLater
 from prowess.llm.model import Reply, Usage
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
@@ -327,22 +325,6 @@ async def test_no_more_turns_are_started_than_a_server_can_bear(talking, monkeyp
         assert (refused.status_code, refused.json()["detail"]) == (503, "Too many turns are running already.")
         model.go_on.set()
         assert (await stream.rest())[-1].data["state"] == "done"
-
-
-async def test_nobody_runs_more_than_half_of_the_turns(monkeypatch):
-    monkeypatch.setattr("prowess.agent.live_turns.MAX_TURNS", 4)
-
-    async def turn() -> AsyncGenerator[Any]:
-        await asyncio.Event().wait()
-        yield
-
-    turns = LiveTurns()
-    for number in range(2):
-        turns.start(f"a{number}", turn, owner=ANN.owner)
-    with pytest.raises(TryLater):
-        turns.start("a2", turn, owner=ANN.owner)
-    turns.start("b0", turn, owner=BOB.owner)
-    await turns.close()
 
 
 async def test_nobody_else_follows_or_stops_a_turn(talking, monkeypatch):
