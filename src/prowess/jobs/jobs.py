@@ -206,10 +206,7 @@ class Jobs:
         changes = {"concurrency": concurrency, "max_spend": max_spend}
         row = await offload(self._requeue, job, {name: value for name, value in changes.items() if value is not None})
         self._context.resources.wake(row.organization_id)
-        if row.kind == "run" and row.attempt > 1:
-            await self._worker.continue_run(row)
-        else:
-            await self._worker.enqueue(row)
+        await self._worker.hand_over(row)
         return await self.get(row.id)
 
     async def wait(self, job: str, *, on_change: Callable[[Job], None] = lambda _: None) -> Job:
@@ -249,7 +246,7 @@ class Jobs:
         stored = await offload(self._store, row, items)
         self._context.resources.wake(stored.organization_id)
         if stored.is_open:
-            await self._worker.enqueue(stored)
+            await self._worker.hand_over(stored)
         elif stored.state != "succeeded":
             request = row.request
             return await self.retry(

@@ -20,7 +20,7 @@ from prowess.errors import Conflict, ProwessError, Unavailable
 from prowess.jobs.execution import CHUNK_ITEMS, Execution
 from prowess.jobs.system import SystemDatabase, by_queue
 from prowess.storage import jobs
-from prowess.storage.clock import seconds_from_now
+from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import Connections
 from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import JobRow
@@ -159,39 +159,55 @@ class JobWorker:
             if not self._doing[job_id]:
                 del self._doing[job_id]
 
-    async def enqueue(self, job: JobRow) -> None:
-        """Hand a job to the workers. Does nothing if this attempt was handed over before."""
-        await self.start()
-        await self._enqueue(job)
+    async def hand_over(self, job: JobRow) -> None:
+        """Hand a job to the workers. Does nothing if this attempt was handed over before, and has not ended.
 
-    async def _enqueue(self, job: JobRow) -> None:
+        A new attempt of a failed run keeps the steps which succeeded in the attempt before.
+        """
+        await self.start()
+        await self._hand_over(job)
+
+    async def _hand_over(self, job: JobRow) -> None:
         from dbos import DBOS, SetEnqueueOptions, SetWorkflowID
 
         from prowess.jobs.workflows import WORKFLOWS
 
         with reading(f"The job {job.name!r}"):
             workflow = WORKFLOWS[job.kind]
-        with SetWorkflowID(workflow_id(job)), SetEnqueueOptions(queue_partition_key=job.organization_id):
-            await DBOS.enqueue_workflow_async(self.queue("jobs", job.place), workflow, job.id)
-
-    async def continue_run(self, job: JobRow) -> None:
-        """Start a new attempt of a failed run that keeps the steps which succeeded in the attempt before."""
-        from dbos import DBOS, SetWorkflowID
-
-        await self.start()
-        before = workflow_id(job, attempt=job.attempt - 1)
-        steps = await DBOS.list_workflow_steps_async(before)
+        attempts = await DBOS.list_workflows_async(
+            workflow_id_prefix=f"{job.id}.",
+            name=[f"prowess_{kind}" for kind in WORKFLOWS],
+            load_input=False,
+            load_output=False,
+        )
+        states = {int(one.workflow_id.rpartition(".")[2]): one.status for one in attempts}
+        if job.attempt in states:
+            if states[job.attempt] in ("ENQUEUED", "PENDING"):
+                return
+            # The job has not ended, but its workflow has: the job was restored from a backup.
+            renumbered = await offload(self._renumber, job, max(states) + 1)
+            if renumbered is None:
+                return
+            job = renumbered
+        queue, before = self.queue("jobs", job.place), workflow_id(job, attempt=job.attempt - 1)
+        steps: list[Any] = []
+        if job.kind == "run" and job.attempt - 1 in states:
+            steps = await DBOS.list_workflow_steps_async(before)
         failed = [step["function_id"] for step in steps if _has_failed(step["output"])]
-        if not failed:
-            await self.enqueue(job)
-            return
         with SetWorkflowID(workflow_id(job)):
-            await DBOS.fork_workflow_async(
-                before,
-                failed[0],
-                queue_name=self.queue("jobs", job.place),
-                queue_partition_key=job.organization_id,
-            )
+            if failed:
+                await DBOS.fork_workflow_async(
+                    before, failed[0], queue_name=queue, queue_partition_key=job.organization_id
+                )
+                return
+            with SetEnqueueOptions(queue_partition_key=job.organization_id):
+                await DBOS.enqueue_workflow_async(queue, workflow, job.id)
+
+    def _renumber(self, job: JobRow, attempt: int) -> JobRow | None:
+        """Give a job the number of another attempt and return it; None if it has ended meanwhile."""
+        values = {"attempt": attempt, "state": "queued", "queued_at": now(), "approval_id": None}
+        with self.records().write() as connection:
+            return jobs.change(connection, job.id, values, states=jobs.OPEN, attempt=job.attempt)
 
     async def cancel(self, job: JobRow) -> None:
         """Cancel the workflows of a job that has been marked as cancelled."""
@@ -291,7 +307,7 @@ class JobWorker:
                 await DBOS.resume_workflows_async(ids, queue_name=queue)
             await offload(self._forget_worker, dead)
         for job in await offload(self._list_lost):
-            await self._enqueue(job)  # not `enqueue`, which would wait for the start that this is a part of
+            await self._hand_over(job)  # not `hand_over`, which would wait for the start that this is a part of
 
     def _join(self, worker_id: str) -> None:
         with self.records().write() as connection:
