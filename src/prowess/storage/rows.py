@@ -10,7 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import pydantic_core
@@ -18,7 +20,7 @@ import pydantic_core
 from prowess.errors import Invalid
 from prowess.patterns import lazy_pattern
 from prowess.skill.kinds import FrozenModel
-from prowess.storage.driver_errors import PLAIN_TEXT_HINT, reading
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT, reading, wrong_value
 from prowess.storage.sqlite_driver import real_connection
 
 if TYPE_CHECKING:
@@ -61,7 +63,35 @@ def row_values(row: object) -> dict[str, Any]:
 def make_row(kind: Callable[..., Row], values: Sequence[Any], documents: Sequence[str] = ()) -> Row:
     """Return the dataclass whose fields have these values, in their order. `documents` are read as `raw_json`."""
     row: dict[str, Any] = dict(zip(kind.__annotations__, values, strict=True))
-    return kind(**row | {name: decode_json(row[name]) for name in documents})
+    return check_types(kind, row | {name: decode_json(row[name]) for name in documents})
+
+
+def check_types(kind: Callable[..., Row], row: Mapping[Any, Any]) -> Row:
+    """Return the dataclass with these fields. Raise `Unavailable` if one has another type than its annotation says.
+
+    SQLite stores text in a column of numbers.
+    """
+    made = kind(**row)
+    values_of, types = _typed_fields(kind)
+    if not all(map(isinstance, values_of(made), types)):
+        raise wrong_value()
+    return made
+
+
+# Not those of JSON columns: callers name the row whose JSON is wrong, or leave only that row out.
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (float, int), "bool": (int,)}
+
+
+@cache
+def _typed_fields(kind: Callable[..., Any]) -> tuple[Callable[[Any], Iterable[Any]], list[tuple[type, ...]]]:
+    """Return how to get the fields of a dataclass that have a plain type, and the types that they can have."""
+    known: dict[str, tuple[type, ...]] = {}
+    for name, annotation in kind.__annotations__.items() if isinstance(kind, type) else ():
+        plain = annotation.removesuffix(" | None")
+        if types := _TYPES.get(plain):
+            known[name] = types if plain == annotation else (*types, NoneType)
+    # With one name, `attrgetter` returns no tuple.
+    return (attrgetter(*known) if len(known) > 1 else lambda _: ()), list(known.values())
 
 
 def decode_json(value: Any) -> Any:

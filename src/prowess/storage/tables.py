@@ -16,7 +16,7 @@ import sqlalchemy as sa
 # here, because all modules with statements import this one first, and wait for it.
 import sqlalchemy.orm  # pyright: ignore[reportUnusedImport]
 
-from prowess.storage.rows import row_values
+from prowess.storage.rows import check_types, row_values
 
 Row = TypeVar("Row")
 
@@ -125,7 +125,7 @@ def read_rows(
     key: Mapping[str, Any] | None = None,
 ) -> list[Row]:
     """Return the rows of a query, each as the object that `kind` makes of its columns."""
-    return [kind(**row) for row in connection.execute(query, key).mappings()]
+    return [check_types(kind, row) for row in connection.execute(query, key).mappings()]
 
 
 def read_row(
@@ -136,7 +136,7 @@ def read_row(
 ) -> Row | None:
     """Return the first row of a query as `read_rows` does, or None."""
     row = connection.execute(query, key).mappings().first()
-    return kind(**row) if row else None
+    return check_types(kind, row) if row else None
 
 
 def count_rows(connection: sa.Connection, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:

@@ -56,6 +56,14 @@ def test_a_damaged_row_is_named(client, harm, statement, path, named):
     assert "changed by another program" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("change", ["budget_max = 'x'", "context_window = 'x'", "role = x'00ff'"])
+def test_a_value_of_the_wrong_type_is_reported(client, harm, change):
+    client.post("/api/v1/sessions", json={"conversation": "chat"})
+    harm(f"UPDATE sessions SET {change}")
+    answer = client.get("/api/v1/sessions/chat")
+    assert (answer.status_code, answer.json()["detail"].partition(" in the database")[0]) == (503, "A row")
+
+
 @pytest.mark.parametrize(
     ("table", "values", "path", "named"),
     [
