@@ -39,6 +39,8 @@ _NAMESPACED = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+
 _TOOL = lazy_pattern(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _ENTRY_POINTS = "entry_points.txt"
 _MAX_PROBLEM_CHARS = 500
+SLOW_SECONDS = 10.0
+"""A plugin that takes longer to load is named: every command waits for it, and nothing else says for what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,13 +170,32 @@ def _load_all(distribution: Distribution, name: str, version: str) -> list[Insta
 def _load(point: EntryPoint, distribution: str, version: str) -> InstalledPlugin:
     try:
         # Output of a plugin must not end up in the JSON of a command, or among the messages of an MCP server.
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), _name_if_slow(point.name, distribution):
             plugin = _make_plugin(point)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  (also exits, and what extensions in Rust raise)
         return _skip(point.name, distribution, version, error)
     return InstalledPlugin(name=point.name, distribution=distribution, version=version, plugin=plugin)
+
+
+@contextmanager
+def _name_if_slow(name: str, distribution: str) -> Generator[None]:
+    """Log a warning while the block takes longer than `SLOW_SECONDS`."""
+    import logging
+    import threading
+
+    from prowess.policy.text import clean_text
+
+    text = "The plugin %s takes long to load. If it never does, remove it: pip uninstall %s"
+    values = (clean_text(name), clean_text(distribution) or "?")
+    timer = threading.Timer(SLOW_SECONDS, logging.getLogger(__name__).warning, (text, *values))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _skip(name: str, distribution: str, version: str, error: BaseException) -> InstalledPlugin:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import re
 from pathlib import Path
 
 import pytest
+
+from prowess import plugins
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "plugins.md"
@@ -229,3 +233,30 @@ def test_the_log_says_that_a_handler_returned_no_output(prowess, flawed):
 def test_a_run_whose_handler_exits_is_one_that_failed(prowess, flawed):
     ran = prowess(flawed, "run", "say-nothing", "soft", "-i", "exit:=true", "--json")
     assert (ran.code, ran.json["error"]["message"]) == (8, "'soft' of 'say-nothing' failed: SystemExit.")
+
+
+def test_a_plugin_that_takes_long_to_load_is_named(tmp_path, monkeypatch, caplog):
+    module = """
+import threading
+from prowess import Plugin
+named = threading.Event()
+def plugin():
+    return Plugin(name="slow") if named.wait(60) else None
+"""
+    (tmp_path / "slow_pack.py").write_text(module)
+    described = tmp_path / "slow_pack-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-pack\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[prowess.plugins]\nslow = slow_pack:plugin\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(plugins, "SLOW_SECONDS", 0)
+    monkeypatch.setattr(plugins, "installed_plugins", plugins.installed_plugins.__wrapped__)
+
+    def notice(record: logging.LogRecord) -> bool:
+        if "slow takes long to load" in record.getMessage():
+            importlib.import_module("slow_pack").named.set()
+        return True
+
+    caplog.handler.addFilter(notice)
+    assert [plugin.name for plugin in plugins.working_plugins()] == ["slow"]
+    assert "remove it: pip uninstall slow-pack" in caplog.text
