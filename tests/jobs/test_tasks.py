@@ -118,6 +118,15 @@ async def test_an_unknown_task_is_refused(place):
             await prowess.jobs.start_task("nothing", {})
 
 
+@pytest.mark.parametrize("task", ["eval", "optimize"])
+async def test_a_task_whose_parameters_cannot_be_read_says_so(place, task):
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_task(task, {"skill": [5]})
+        ended = await prowess.jobs.wait(job.id)
+    assert ended.error is not None
+    assert ended.error.message.startswith(f"The plan of the job {job.id[:8]}")
+
+
 async def test_a_server_with_jobs_has_no_thread_for_every_request(place, counting):
     go = threading.Event()
     async with place.open() as prowess:

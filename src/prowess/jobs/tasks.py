@@ -14,6 +14,7 @@ from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
 from prowess.skill.kinds import JsonObject
+from prowess.storage.driver_errors import reading
 
 if TYPE_CHECKING:
     from prowess.authoring.optimize.proposal import Progress
@@ -26,19 +27,20 @@ async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progres
     from prowess.authoring.evals.evals import Evals
     from prowess.authoring.evals.plan import EvalPlan
 
-    plan = EvalPlan.model_validate(parameters)
+    with reading(f"The plan of the job {job_id[:8]}"):
+        plan = EvalPlan.model_validate(parameters)
     run = await Evals(engine.context).run(plan, on_progress=progress, run_id=job_id, exclusive=False)
     return {"run": run.id, "ok": run.ok, "summary": run.summary}
 
 
-async def _optimize(engine: Engine, _: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
+async def _optimize(engine: Engine, job_id: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
     """Do the optimization with the id `proposal`; `done` and `total` of the job count model calls."""
     from prowess.authoring.optimize.optimizations import Optimizations
 
+    with reading(f"The plan of the job {job_id[:8]}"):
+        proposal = str(parameters["proposal"])
     # A job is done by one worker at a time, and may be taken over at once from one that died.
-    done = await Optimizations(engine).resume(
-        str(parameters["proposal"]), on_progress=_count_calls(on_progress), exclusive=False
-    )
+    done = await Optimizations(engine).resume(proposal, on_progress=_count_calls(on_progress), exclusive=False)
     return done.as_json()
 
 
