@@ -324,6 +324,18 @@ async def test_a_call_with_what_is_no_object_is_an_error_of_ours(bench):
     await made.close()
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+async def test_tokens_are_whole_numbers_whatever_a_server_counts(bench):
+    made = bench("openai", attempts=1)
+    choice = {"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": "Hello."}}
+    usage = {"prompt_tokens": 1.5, "completion_tokens": 2.25, "total_tokens": 3.75}
+    chunk = {**HEAD, "object": "chat.completion.chunk", "choices": [choice], "usage": usage}
+    made.will(content(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode(), "text/event-stream"))
+    *_, reply = [piece async for piece in made.model.stream(ASKING)]
+    await made.close()
+    assert repr((reply.usage.input_tokens, reply.usage.output_tokens)) == "(1, 2)"
+
+
 async def test_a_refusal_is_no_answer(bench, ask):
     made = bench("openai", attempts=1)
     choice = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}

@@ -87,7 +87,9 @@ def convert_reply(response: theirs.ModelResponse, *, model: str, text: str | Non
         raise RunFailed(f"{model} refused to answer.", hint="Change the request, or use another model.")
     written = [part.content for part in response.parts if isinstance(part, theirs.TextPart)]
     calls = [_convert_call(part, model) for part in response.parts if isinstance(part, theirs.ToolCallPart)]
-    usage = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens, requests=1)
+    # A server can send any number, also one that is not whole.
+    read, written = int(response.usage.input_tokens), int(response.usage.output_tokens)
+    usage = Usage(input_tokens=read, output_tokens=written, requests=1)
     return Reply(
         text="".join(written) if text is None else text,
         calls=tuple(calls),

@@ -149,7 +149,7 @@ class RemoteModel:
 
     def _unusable(self, response: ModelResponse, message: str, *, hint: str) -> AnswerUnusable:
         """Return the error, with the tokens and the cost of the reply if the server's count is plausible."""
-        read, written = tokens = response.usage.input_tokens, response.usage.output_tokens
+        read, written = tokens = int(response.usage.input_tokens), int(response.usage.output_tokens)
         # A server can report any number; only a plausible one is charged.
         if min(tokens) < 0 or not 0 < read + written <= _MAX_TOKENS:
             return AnswerUnusable(message, hint=hint)

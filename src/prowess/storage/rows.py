@@ -79,7 +79,7 @@ def check_types(kind: Callable[..., Row], row: Mapping[Any, Any]) -> Row:
 
 
 # Not those of JSON columns: callers name the row whose JSON is wrong, or leave only that row out.
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (float, int), "bool": (int,)}
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int, float), "float": (float, int), "bool": (int,)}
 
 
 @cache
