@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import row_values
+from prowess.storage.rows import decode_object, row_values
 from prowess.storage.scores import SkillScore
 from prowess.storage.tables import (
     belongs_to,
@@ -204,11 +204,17 @@ def put_score(connection: sa.Connection, row: SkillScore) -> None:
 def read_scores(
     connection: sa.Connection, organization_id: str, digests: Collection[str] | None = None
 ) -> list[SkillScore]:
-    """Return all scores of an organization, or those of these digests, which must be few."""
+    """Return all scores of an organization, or those of these digests, which must be few.
+
+    Raise `Unavailable` if another program changed the detail of one.
+    """
     query = sa.select(eval_scores).where(_S.organization_id == organization_id)
     if digests is not None:
         query = query.where(_S.skill_digest.in_(digests))
-    return read_rows(connection, query, SkillScore)
+    rows = read_rows(connection, query, SkillScore)
+    for row in rows:
+        decode_object(row.detail, f"The detail of the score of the skill {row.skill_slug!r}")
+    return rows
 
 
 def remove_runs(connection: sa.Connection, organization_id: str, before: str, *, limit: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from prowess.policy.consent import consent_text
 from prowess.run.request import RunRequest
 from prowess.storage import evals as storage
 from prowess.storage.clock import seconds_from_now
+from prowess.storage.scores import SkillScore
 
 pytestmark = pytest.mark.anyio
 
@@ -359,3 +361,13 @@ async def test_what_cannot_be_run_says_why(place):
         with pytest.raises(NotFound):
             await prowess.evals.run(EvalPlan(target="unknown"), models=[Parrot()])
         assert await prowess.evals.list() == []
+
+
+async def test_scores_that_another_program_damaged_are_left_out(each_place):
+    async with each_place.open() as prowess:
+        damaged: Any = None
+        with prowess.context.resources.records().write() as connection:
+            storage.put_score(
+                connection, SkillScore(skill_slug="a", skill_digest="d", run_id="r", score=50.0, detail=damaged)
+            )
+        assert await prowess.evals.scores() == {}
