@@ -92,7 +92,7 @@ class Chat(RuleBasedStateMachine):
         skill = self.store.get_skill_by_name(slug)
         if skill is None:
             return NotFound
-        block = read_skill_text(self.catalog, slug).block
+        block = read_skill_text(self.catalog, slug, ANN).block
         if self.enabled.get(slug) == block and self.stands(slug, staying=staying):
             return None
         others = sum(len(text) for name, text in self.enabled.items() if name != slug)

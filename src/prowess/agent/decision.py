@@ -133,7 +133,7 @@ def _find_readable(context: Context, package: ContextPackage) -> str:
     if not best or package.session is None:
         return ""
     try:
-        text = read_skill_text(context.catalog, best)
+        text = read_skill_text(context.catalog, best, context.actor)
     except ProwessError:
         return ""
     actor = with_session_role(package.session, context.actor)
@@ -148,7 +148,7 @@ def _find_obstacle(context: Context, session: Session, skill: str) -> tuple[Turn
     if held is not None:
         return TurnDecision(action="answer", reason=f"{name} fits and is enabled already."), ""
     try:
-        text = read_skill_text(context.catalog, skill)
+        text = read_skill_text(context.catalog, skill, context.actor)
     except ProwessError as error:
         return TurnDecision(
             action="answer", reason=f"{name} fits but has no text: {error.for_agent().message}"

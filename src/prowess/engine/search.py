@@ -164,7 +164,7 @@ def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPoli
     from prowess.session.text import read_skill_text
 
     try:
-        text = read_skill_text(context.catalog, item.slug)
+        text = read_skill_text(context.catalog, item.slug, context.actor)
     # A skill without text, or one that is just being changed, is still part of the explanation.
     except ProwessError as error:
         said = error if actor.is_person else error.for_agent()

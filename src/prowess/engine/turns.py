@@ -105,7 +105,7 @@ def _activate(context: Context, package: ContextPackage, decision: TurnDecision)
         text = resources.activation.text(context.actor, session.id, outline.slug)
     else:
         resources.gate.check(context.actor, "load", read_subject(context.catalog, store, outline))
-        text = read_skill_text(context.catalog, decision.skill).block
+        text = read_skill_text(context.catalog, decision.skill, context.actor).block
     artifacts = tuple(_unchanged(store.get_artifact(artifact_id), outline) for artifact_id in ids)
     return Turn(decision=decision, artifacts=artifacts, session=session, text=text)
 

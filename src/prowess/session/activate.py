@@ -72,7 +72,7 @@ class Activation:
         nobody is asked about a skill that would not fit.
         """
         with self.records.snapshot():  # one transaction for all reads
-            text = read_skill_text(self.catalog, slug)
+            text = read_skill_text(self.catalog, slug, actor)
         return self._enable(actor, session, text, reason, "enable")
 
     def enable_fetched(
@@ -253,7 +253,7 @@ class Activation:
         Do nothing if it was disabled or renewed meanwhile: another process may have been faster.
         """
         # Stores may be slow, so they are read before the session is locked.
-        text = self._text_now(skill)
+        text = self._text_now(actor, skill)
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
             session = read_session(connection, row)
@@ -283,7 +283,7 @@ class Activation:
 
     def _admit_again(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
         """Remove a skill whose row somebody changed, and let it pass the gate again with the bytes of its store."""
-        text = self._text_now(skill)
+        text = self._text_now(actor, skill)
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
             held = read_session(connection, row).get(skill.slug)
@@ -353,14 +353,14 @@ class Activation:
         """Return True if this catalog can see the skill: a session can be used from another workspace."""
         return not skill.place or self.catalog.reaches(skill.scope, skill.place)
 
-    def _text_now(self, skill: EnabledSkill) -> SkillText | ProwessError | None:
+    def _text_now(self, actor: Actor, skill: EnabledSkill) -> SkillText | ProwessError | None:
         """Return the current text, or the error if the skill is gone or unusable; None if that cannot be known right now."""
         if skill.source_type != "catalog":
             return None
         if not self._in_reach(skill):
             return NotFound(f"The skill {skill.slug!r} was removed.") if _is_folder_gone(skill) else None
         try:
-            return read_skill_text(self.catalog, skill_address(skill))
+            return read_skill_text(self.catalog, skill_address(skill), actor)
         except (Conflict, Unavailable):
             return None
         except NotFound as error:

@@ -115,7 +115,7 @@ class Loader:
                 answer["note"] = find_collision(store, outline, hidden)
                 text = None
                 if reference is None and script is None:
-                    text = self._read_text(store, outline, hidden)
+                    text = self._read_text(actor, store, outline, hidden)
                     outline, subject = text.outline, text.subject
                 else:
                     subject = read_subject(self.catalog, store, outline, hidden)
@@ -129,7 +129,7 @@ class Loader:
                     subject,
                     session=session,
                     policy=policy,
-                    describe=lambda: self._describe(store, outline, subject),
+                    describe=lambda: self._describe(actor, store, outline, subject),
                 )
             # Not before: the names of files are text of a skill, too.
             answer |= _names_of(outline)
@@ -164,7 +164,7 @@ class Loader:
                 action,
                 subject,
                 session=session_id,
-                describe=lambda: self._describe(store, outline, subject),
+                describe=lambda: self._describe(actor, store, outline, subject),
             )
             if outline.file(path) is None:
                 raise _no_file_error(outline, path)
@@ -172,18 +172,18 @@ class Loader:
         except ProwessError as error:
             return replace(answer, error=error if actor.is_person else error.for_agent())
 
-    def _describe(self, store: Store, outline: SkillOutline, subject: Subject) -> Subject:
+    def _describe(self, actor: Actor, store: Store, outline: SkillOutline, subject: Subject) -> Subject:
         """Return the subject with the size of the skill's text, as enabling it would show it."""
         try:
-            text = compose_skill_text(self.catalog, store, outline) if not subject.chars else None
+            text = compose_skill_text(self.catalog, store, outline, actor) if not subject.chars else None
         except ProwessError:
             return subject  # it has no text for a prompt
         return text.subject if text else subject
 
-    def _read_text(self, store: Store, outline: SkillOutline, hidden: Hidden) -> SkillText:
+    def _read_text(self, actor: Actor, store: Store, outline: SkillOutline, hidden: Hidden) -> SkillText:
         # If the skill has changed since its outline was read, outline and text are read again together.
-        return compose_skill_text(self.catalog, store, outline, hidden) or read_skill_text(
-            self.catalog, f"{outline.scope}:{outline.slug}"
+        return compose_skill_text(self.catalog, store, outline, actor, hidden) or read_skill_text(
+            self.catalog, f"{outline.scope}:{outline.slug}", actor
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from pathlib import Path
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.collisions import Hidden
@@ -12,6 +13,8 @@ from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
 from prowess.errors import Conflict, Invalid, ProwessError
 from prowess.lazy_dataclass import dataclass
+from prowess.patterns import lazy_pattern
+from prowess.policy.actor import Actor
 from prowess.policy.subject import HiddenSkill, Subject
 from prowess.skill.edit import diff_packages
 from prowess.skill.kinds import Artifact, Kind
@@ -26,6 +29,13 @@ from prowess.skill.validate import accept
 
 _READ_ATTEMPTS = 5
 
+_FOLDER = lazy_pattern(r"(?:\{\{baseDir\}\}|(?<!\$)\{baseDir\}|\$\{(?:CLAUDE|HERMES)_SKILL_DIR\})(/?)")
+"""What OpenClaw, Claude Code and Hermes replace by the folder of a skill."""
+_PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
+_PLUGIN_DEPTH = 4
+"""How far above its skills the root of a plugin is looked for. Usually it is two folders above: `PLUGIN/skills/NAME`."""
+_PLAIN_PATH = lazy_pattern(r"[\w.@+~:/ -]{1,1000}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillText:
@@ -39,18 +49,21 @@ class SkillText:
     """What a connector lists of a skill that it serves, under which other files of it may be read later."""
 
 
-def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
-    """Return the text of a skill as its block; raise `Invalid` if it has none."""
+def read_skill_text(catalog: Catalog, slug: str, actor: Actor) -> SkillText:
+    """Return the text of a skill as its block; raise `Invalid` if it has none.
+
+    Only an actor at this machine is told the folder of the skill.
+    """
     # Outline and artifacts are two reads; if the skill changes in between, both are read again.
     for _ in range(_READ_ATTEMPTS):
-        text = compose_skill_text(catalog, *catalog.find_outline(slug))
+        text = compose_skill_text(catalog, *catalog.find_outline(slug), actor)
         if text is not None:
             return text
     raise Conflict(f"The skill {slug[:80]!r} changed while it was being read.", hint="Try again.")
 
 
 def compose_skill_text(
-    catalog: Catalog, store: Store, outline: SkillOutline, hidden: Hidden | None = None
+    catalog: Catalog, store: Store, outline: SkillOutline, actor: Actor, hidden: Hidden | None = None
 ) -> SkillText | None:
     """Return the text of a skill whose outline was read; None if it has changed since.
 
@@ -60,7 +73,8 @@ def compose_skill_text(
     # The gate decides about the outline's digest, so texts of another revision must not be combined with it.
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
-    return compose_text(outline, artifacts, read_standing(catalog, store, outline, hidden))
+    standing = read_standing(catalog, store, outline, hidden)
+    return compose_text(outline, artifacts, standing, folder="" if actor.is_remote else standing.folder)
 
 
 def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:
@@ -78,14 +92,30 @@ def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> Skill
 
 
 def compose_text(
-    outline: SkillOutline, artifacts: Sequence[Artifact], standing: Standing, *, live: bool = False
+    outline: SkillOutline, artifacts: Sequence[Artifact], standing: Standing, *, folder: str = "", live: bool = False
 ) -> SkillText:
-    """Compose the text of the default variants, instructions first."""
-    body = join_texts(artifacts)
+    """Compose the text of the default variants, instructions first, for a reader who can use the files in `folder`."""
+    written = join_texts(artifacts)
+    body = _fill_folder(written, folder)
     origin = describe_origin(outline.scope, outline.provenance)
     block = skill_block(outline.title, body, slug=outline.slug, origin=origin, digest=outline.digest)
-    subject = make_subject(outline, standing, body=body, chars=len(block), live=live)
+    subject = make_subject(outline, standing, body=written, chars=len(block), live=live)
     return SkillText(outline=outline, subject=subject, body=body, block=block)
+
+
+def _fill_folder(text: str, folder: str) -> str:
+    """Return a text with the folder of its skill filled in. Without one, paths are those of the skill: `scripts/run.py`."""
+    # Nobody accepted the name of a folder. One like `$(rm -r x)` would become part of a command.
+    folder = folder if _PLAIN_PATH.fullmatch(folder) else ""
+    if folder and _PLUGIN_ROOT in text:
+        text = text.replace(_PLUGIN_ROOT, _find_plugin_root(Path(folder)) or _PLUGIN_ROOT)
+    return _FOLDER.sub(lambda found: folder + found[1] if folder else "" if found[1] else found[0], text)
+
+
+def _find_plugin_root(folder: Path) -> str:
+    """Return the folder of the Claude Code plugin that a skill belongs to; '' if there is none."""
+    above = [folder, *folder.parents][: _PLUGIN_DEPTH + 1]
+    return next((str(root) for root in above if (root / ".claude-plugin" / "plugin.json").is_file()), "")
 
 
 def _inserted_kinds(outline: SkillOutline) -> tuple[Kind, ...]:

@@ -56,7 +56,7 @@ class ActiveArm:
 def read_system_prompt(variant: Variant) -> str:
     """Return the system prompt of a session in which only this skill is enabled. It passes the gate first. Blocking."""
     context = variant.context
-    text = read_skill_text(context.catalog, variant.skill.slug)
+    text = read_skill_text(context.catalog, variant.skill.slug, context.actor)
     context.resources.gate.check(context.actor, "load", text.subject)
     return join_blocks(assemble_blocks(skills=[text.block]))
 
