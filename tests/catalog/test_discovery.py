@@ -53,20 +53,22 @@ def test_the_folders_of_all_agents_are_found_with_the_common_one_first(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("agent", "folder"),
+    ("folder", "agents"),
     [
-        ("cline", ".cline/skills"),
-        ("codex", ".codex/skills"),
-        ("cursor", ".cursor/skills"),
-        ("gemini-cli", ".gemini/skills"),
-        ("github-copilot", ".github/skills"),
-        ("opencode", ".opencode/skills"),
+        (".cline/skills", ("cline",)),
+        (".clinerules/skills", ("cline",)),
+        (".codex/skills", ("codex", "cursor")),
+        (".cursor/skills", ("crush", "cursor")),
+        (".gemini/skills", ("gemini-cli",)),
+        (".github/skills", ("github-copilot",)),
+        (".opencode/skills", ("opencode",)),
+        (".claude/skills", ("claude-code", "cline", "crush", "cursor", "github-copilot", "goose", "opencode")),
     ],
 )
-def test_folders_that_an_agent_reads_beside_the_shared_one_are_found(tmp_path, agent, folder):
+def test_folders_that_agents_read_beside_the_shared_one_are_found(tmp_path, folder, agents):
     make(tmp_path, folder)
     assert below(tmp_path, workspace_roots(tmp_path)) == [folder]
-    assert find_agents(tmp_path / folder, tmp_path / "home", {}) == (agent,)
+    assert find_agents(tmp_path / folder, tmp_path / "home", {}) == agents
 
 
 def test_the_search_goes_up_to_the_root_of_the_repository_and_no_further(tmp_path):

@@ -25,7 +25,7 @@ class AgentFolders(NamedTuple):
     project: str
     user: tuple[str, ...]
     also: tuple[str, ...] = ()
-    """Further folders of its own that the agent reads below a project. Nothing is installed there."""
+    """Further folders that the agent reads below a project, its own and those of others. Nothing is installed there."""
 
     def reads(self, project: str) -> bool:
         """Return True if the agent reads a skill folder of projects."""
@@ -43,7 +43,9 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("bob", ".bob/skills", ("~/.bob/skills",)),
     AgentFolders("claude-code", ".claude/skills", ("$CLAUDE_CONFIG_DIR/skills", "~/.claude/skills")),
     AgentFolders("openclaw", "skills", ("~/.openclaw/skills", "~/.clawdbot/skills", "~/.moltbot/skills")),
-    AgentFolders("cline", ".agents/skills", ("~/.agents/skills",), (".cline/skills",)),
+    AgentFolders(
+        "cline", ".agents/skills", ("~/.agents/skills",), (".cline/skills", ".clinerules/skills", ".claude/skills")
+    ),
     AgentFolders("codearts-agent", ".codeartsdoer/skills", ("~/.codeartsdoer/skills",)),
     AgentFolders("codebuddy", ".codebuddy/skills", ("~/.codebuddy/skills",)),
     AgentFolders("codemaker", ".codemaker/skills", ("~/.codemaker/skills",)),
@@ -52,8 +54,15 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("command-code", ".commandcode/skills", ("~/.commandcode/skills",)),
     AgentFolders("continue", ".continue/skills", ("~/.continue/skills",)),
     AgentFolders("cortex", ".cortex/skills", ("~/.snowflake/cortex/skills",)),
-    AgentFolders("crush", ".crush/skills", ("~/.config/crush/skills",)),
-    AgentFolders("cursor", ".agents/skills", ("~/.cursor/skills",), (".cursor/skills",)),
+    AgentFolders(
+        "crush",
+        ".crush/skills",
+        ("~/.config/crush/skills",),
+        (".agents/skills", ".claude/skills", ".cursor/skills"),
+    ),
+    AgentFolders(
+        "cursor", ".agents/skills", ("~/.cursor/skills",), (".cursor/skills", ".claude/skills", ".codex/skills")
+    ),
     AgentFolders("deepagents", ".agents/skills", ("~/.deepagents/agent/skills",)),
     AgentFolders("devin", ".devin/skills", ("$XDG_CONFIG_HOME/devin/skills", "~/.config/devin/skills")),
     AgentFolders("dexto", ".agents/skills", ("~/.agents/skills",)),
@@ -62,8 +71,13 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("firebender", ".agents/skills", ("~/.firebender/skills",)),
     AgentFolders("forgecode", ".forge/skills", ("~/.forge/skills",)),
     AgentFolders("gemini-cli", ".agents/skills", ("~/.gemini/skills",), (".gemini/skills",)),
-    AgentFolders("github-copilot", ".agents/skills", ("~/.copilot/skills",), (".github/skills",)),
-    AgentFolders("goose", ".goose/skills", ("$XDG_CONFIG_HOME/goose/skills", "~/.config/goose/skills")),
+    AgentFolders("github-copilot", ".agents/skills", ("~/.copilot/skills",), (".github/skills", ".claude/skills")),
+    AgentFolders(
+        "goose",
+        ".goose/skills",
+        ("$XDG_CONFIG_HOME/goose/skills", "~/.config/goose/skills"),
+        (".agents/skills", ".claude/skills"),
+    ),
     AgentFolders("hermes-agent", ".hermes/skills", ("$HERMES_HOME/skills", "~/.hermes/skills")),
     AgentFolders("inference-sh", ".inferencesh/skills", ("~/.inferencesh/skills",)),
     AgentFolders("jazz", ".jazz/skills", ("~/.jazz/skills",)),
@@ -83,7 +97,7 @@ AGENTS: tuple[AgentFolders, ...] = (
         "opencode",
         ".agents/skills",
         ("$XDG_CONFIG_HOME/opencode/skills", "~/.config/opencode/skills"),
-        (".opencode/skills",),
+        (".opencode/skills", ".claude/skills"),
     ),
     AgentFolders("openhands", ".openhands/skills", ("~/.openhands/skills",)),
     AgentFolders("ona", ".ona/skills", ("~/.ona/skills",)),
