@@ -326,7 +326,10 @@ def _variation_accepted(text: str, position: int) -> bool:
     if char <= "\u180f":
         return _is_mongolian(before)
     if char >= "\ufe0e":
-        # A digit takes a selector as the start of a keycap only: elsewhere it looks the same without.
+        # A digit takes a selector as the start of a keycap only: elsewhere it looks the same without. An emoji that was damaged
+        # when its text was converted has left its selector behind the sign for what is lost.
+        if before == "\ufffd":
+            return char == "\ufe0f"
         return before in _EMOJI_BASE and (before not in _KEYCAPS or after == "\u20e3")
     return before > "\x7f" and bool(before in _STANDARD_BASE or (char <= "\ufe02" and before in _IDEOGRAPH))
 
