@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from prowess.errors import Invalid
 from prowess.skill.limits import Limits
+from prowess.skill.text.hidden import find_hidden
 from prowess.skill.text.yaml import YamlRefused, load
 from prowess.skill.text.yaml_writer import dump
 
@@ -321,6 +322,12 @@ def test_a_dump_is_made_for_people() -> None:
     assert dump(value) == (
         "title: A title\nversion: '1.10'\ntags:\n  - a\n  - b\nwhen: |\n  One.\n  Two.\nnone: null\n"
     )
+
+
+def test_an_emoji_in_quotes_keeps_its_selector_beside_it() -> None:
+    text = dump({"three": '"---" \\ 👁\ufe0f\a\x85\u2028'}, three_dashes=False)
+    assert text == 'three: "\\"\\x2D--\\" \\\\ 👁\ufe0f\\a\\N\\L"\n'
+    assert find_hidden(text) == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: "a"}, {"a": object()}, "\ud800", b"bytes"])

@@ -20,6 +20,9 @@ _BLOCK = lazy_pattern(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x
 _ESCAPED = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 """Characters that only a double-quoted string keeps."""
 
+_QUOTED = lazy_pattern(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
+"""Characters that a double-quoted string has as escapes."""
+
 _STR = "tag:yaml.org,2002:str"
 _DASH = lazy_pattern(r"-(?=--)")
 _MAX_DEPTH = 100
@@ -40,6 +43,16 @@ class _Dumper(yaml.SafeDumper):
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002  as above
         super().increase_indent(flow, indentless=False)
+
+    # PyYAML escapes all characters above U+FFFF. Of an emoji it would leave the variation selector, which alone is hidden text.
+    def write_double_quoted(self, text: str, split: bool = True) -> None:  # noqa: ARG002  as above
+        self.write_indicator(f'"{_QUOTED.sub(_escape, text)}"', need_whitespace=True)
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    short = yaml.SafeDumper.ESCAPE_REPLACEMENTS.get(char)
+    return f"\\{short}" if short else f"\\x{ord(char):02X}" if char <= "\xff" else f"\\u{ord(char):04X}"
 
 
 class _NoDashesDumper(_Dumper):
