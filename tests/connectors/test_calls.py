@@ -37,6 +37,23 @@ async def test_a_person_calls_a_tool_over_http_in_both_eras_of_the_protocol(plac
         assert len(handshakes) == (1 if mode == "modern" else 2)
 
 
+async def test_what_a_result_says_as_text_is_not_said_again_as_data(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("wrapped"))
+        same = await engine.connectors.call("notes", "echo", {"text": "hello"})
+        assert (same.text, same.structured) == ("hello", None)
+        assert (await engine.connectors.call("notes", "echo", {"text": "other"})).structured == {"result": "hello"}
+
+
+async def test_a_picture_is_left_out_of_the_data_of_a_result(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("picture"))
+        result = await engine.connectors.call("notes", "echo", {"text": ""})
+        assert result.text == "[image, image/png, 72,000 characters of base64 left out]"
+        picture = {"type": "image", "data": result.text, "mimeType": "image/png"}
+        assert (result.structured, result.notes) == ({"content": [picture], "width": 9}, ())
+
+
 async def test_a_session_is_reused(place, ann, stdio, tmp_path):
     async with place.open(ann) as engine:
         await engine.connectors.add("notes", stdio("grandchild", str(tmp_path / "pid")))

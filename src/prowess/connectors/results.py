@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from prowess.policy.text import clean_text
 from prowess.redaction.redactor import Redactor
@@ -66,7 +66,7 @@ def read_result(connector: str, tool: str, result: Any, redactor: Redactor) -> C
         left -= len(part)
     if len(blocks) > _MAX_BLOCKS:
         notes.append(f"The result has {len(blocks):,} parts; the first {_MAX_BLOCKS} are here.")
-    structured = _read_structured(result.structured_content, parts, redactor, notes)
+    structured = _read_structured(result.structured_content, blocks, redactor, notes)
     return CallResult(
         connector=connector,
         tool=tool,
@@ -93,17 +93,18 @@ def _block_text(block: Any) -> str:
             return "[a part of another type]"
 
 
-def _read_structured(value: Any, parts: list[str], redactor: Redactor, notes: list[str]) -> Any:
+def _read_structured(value: Any, blocks: list[Any], redactor: Redactor, notes: list[str]) -> Any:
     """Return structured content if it is small; None if there is none, or the text says the same."""
-    if value is None:
+    if value is None or (len(blocks) == 1 and _is_same(_block_text(blocks[0]), value)):
         return None
+    # Servers of files repeat pictures there.
+    left_out = {data: _block_text(block) for block in blocks if (data := getattr(block, "data", ""))}
     try:
+        value = map_texts(value, lambda text: left_out.get(text, text))
         # Infinity and NaN, which a server may send, are not JSON: no interface could pass them on.
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         notes.append("The structured content is not valid JSON and was left out.")
-        return None
-    if len(parts) == 1 and _is_same(parts[0], value):
         return None
     if len(text) > MAX_RESULT_CHARS:
         notes.append(f"The structured content has {len(text):,} characters and was left out.")
@@ -112,7 +113,16 @@ def _read_structured(value: Any, parts: list[str], redactor: Redactor, notes: li
 
 
 def _is_same(text: str, value: Any) -> bool:
+    """Return True if a text says the same as structured content, or as its only member.
+
+    Servers that were made with FastMCP wrap a text as `{"result": text}`, and the reference server of files as
+    `{"content": text}`.
+    """
+    members = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else []
+    said = [value, *members] if len(members) == 1 else [value]
+    if text in said:
+        return True
     try:
-        return bool(json.loads(text) == value)
+        return json.loads(text) in said
     except (ValueError, RecursionError):
         return False
