@@ -62,6 +62,31 @@ async def test_a_skill_that_an_agent_made_is_its_tool_at_once(each_place: Any, b
         assert (tool.effect, tool.reach, tool.digest) == ("runs", "", made.data["digest"])
 
 
+async def test_the_schema_of_a_tool_is_one_that_the_apis_of_models_take(
+    place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    link = {"properties": {"url": {"type": "string"}}, "required": ["url"]}
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    written = {"fetch": {"type": "object", "anyOf": [link, text], "not": {"required": ["no"]}}, "read": link}
+    for slug, parameters in written.items():
+        sidecar = json.dumps({"parameters": parameters})
+        place.skill(slug, files={"agents/prowess.yaml": sidecar, "execute.py": CODE})
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        schemas = {tool.name: tool.parameters for tool in await toolbox.offered() if tool.name not in builtin_tools()}
+        assert schemas == {
+            "skill_fetch": {"type": "object", "properties": {**link["properties"], **text["properties"]}},
+            "skill_read": {"type": "object", **link},
+        }
+        refused = await toolbox.call("skill_fetch", {})
+        assert refused.data["code"] == "invalid"
+
+
+def test_no_tool_has_an_empty_value_to_choose():
+    chosen = [value for tool in builtin_tools().values() for value in tool.parameters["properties"].values()]
+    assert [schema["enum"] for schema in chosen if "" in schema.get("enum", ())] == []
+
+
 async def test_a_tool_is_what_its_skill_is_by_now_and_goes_with_it(
     each_place: Any, box: Callable[..., Toolbox], ann: Actor
 ):

@@ -21,6 +21,7 @@ SHAPES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "openai": ("openai.types.chat.ChatCompletionFunctionToolParam", lambda spec: spec["function"]["name"]),
     "openai-responses": ("openai.types.responses.FunctionToolParam", lambda spec: spec["name"]),
     "anthropic": ("anthropic.types.ToolParam", lambda spec: spec["name"]),
+    "gemini": ("google.genai.types.FunctionDeclaration", lambda spec: spec["name"]),
 }
 """By name: importing these libraries takes as long as collecting all other tests of this folder."""
 
@@ -58,7 +59,7 @@ async def test_a_plain_schema_is_that_of_the_arguments_with_name_and_description
 async def test_an_unknown_format_is_refused_with_the_known_ones(place: Any, box: Callable[..., Toolbox]):
     async with place.open() as engine:
         with pytest.raises(Invalid) as caught:
-            await box(engine).specs("gemini")
+            await box(engine).specs("cobol")
     assert "anthropic" in caught.value.hint
 
 

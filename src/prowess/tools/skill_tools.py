@@ -19,7 +19,7 @@ from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
-from prowess.skill.json_values import map_texts
+from prowess.skill.json_values import json_list, json_object, map_texts
 from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
 from prowess.threads import offload
@@ -33,6 +33,10 @@ _TITLE_LIMIT = 200
 _CACHED_TOOLS = 4_096
 """How many tools of skills are cached."""
 _CACHED_LISTS = 8
+
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_REJECTED = frozenset({*_ALTERNATIVES, "enum", "not"})
+"""Keywords that the APIs of OpenAI and Anthropic reject at the top level of a tool's schema."""
 
 _SKILL_RESULT: dict[str, Any] = {
     "type": "object",
@@ -175,10 +179,20 @@ def failure_data(error: ProwessError) -> dict[str, Any]:
 
 
 def _make_parameters(skill: CallableSkill) -> dict[str, Any]:
-    """Return the schema of the arguments. APIs require an object, whatever the skill says."""
+    """Return the schema of the arguments as the APIs of models take it: an object, without alternatives at the top level.
+
+    They reject the whole request for one such tool. A run checks the arguments against the schema that the author wrote.
+    """
     # The skill's author wrote the schema; one that cannot be encoded would fail the whole list of tools.
-    schema = map_texts(skill.parameters or {}, _encodable, names=_encodable)
-    return schema if schema.get("type") == "object" else {"type": "object"}
+    schema = json_object(map_texts(skill.parameters or {}, _encodable, names=_encodable))
+    if schema.get("type", "object") != "object":
+        return {"type": "object"}
+    branches = [json_object(branch) for key in _ALTERNATIVES for branch in json_list(schema.get(key))]
+    properties: dict[str, Any] = {}
+    for part in (*branches, schema):
+        properties |= json_object(part.get("properties"))
+    shown = {key: value for key, value in schema.items() if key not in _REJECTED}
+    return {**shown, "type": "object", **({"properties": properties} if properties else {})}
 
 
 def _encodable(text: str) -> str:

@@ -157,6 +157,9 @@ def _shorten_property(schema: dict[str, Any]) -> dict[str, Any]:
     short = {key: value for key, value in schema.items() if key not in ("title", "minLength")}
     if short.get("default") in (None, "", [], {}):
         short.pop("default", None)
+    # Gemini rejects an empty text among the values. It means that the argument is left out.
+    if "" in short.get("enum", ()):
+        short["enum"] = [value for value in short["enum"] if value != ""]
     kinds = [kind for kind in short.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) == 1:
         del short["anyOf"]
@@ -287,10 +290,10 @@ def _is_broken_text(text: str) -> bool:
     return "\x00" in text or (not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text))
 
 
-SpecFormat = Literal["openai", "openai-responses", "anthropic", "json-schema"]
-"""How a model API wants its tools: OpenAI's Chat Completions or Responses, Anthropic's Messages, or plain JSON Schema."""
+SpecFormat = Literal["openai", "openai-responses", "anthropic", "gemini", "json-schema"]
+"""How a model API wants its tools: OpenAI's Chat Completions or Responses, Anthropic's Messages, Gemini, or plain JSON Schema."""
 
-_NAME_LIMITS: dict[SpecFormat, int] = {"openai": 64, "openai-responses": 64, "anthropic": 128}
+_NAME_LIMITS: dict[SpecFormat, int] = {"openai": 64, "openai-responses": 64, "anthropic": 128, "gemini": 64}
 _API_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 Effect = Literal["reads", "changes", "destroys", "runs"]
@@ -374,6 +377,13 @@ class Tool:
                 }
             case "anthropic":
                 return {"name": self.name, "description": self.description, "input_schema": self.parameters}
+            case "gemini":
+                # `parameters` there is a subset of OpenAPI, without half of the keywords of JSON Schema.
+                return {
+                    "name": self.name,
+                    "description": self.description,
+                    "parametersJsonSchema": self.parameters,
+                }
             case "json-schema":
                 return {**self.parameters, "title": self.name, "description": self.description}
 
