@@ -417,6 +417,8 @@ def test_a_command_in_the_arguments_of_another_one_is_followed(command: str) -> 
         "perl -pe 's/a/b/' file",
         "make -f Makefile.local test",
         "npx http-server ./dist -c-1",
+        "npx lighthouse https://shop.example --only-categories=accessibility",
+        "npx -y meta-tags --url https://shop.example",
         "dig +short TXT example.com",
         "dig +short A example.com | head -1",
     ],
@@ -429,3 +431,19 @@ def test_everyday_commands_in_the_arguments_of_others_raise_no_alarm(command: st
 def test_python_that_reaches_a_function_through_the_globals_of_a_class_is_followed() -> None:
     code = f'object.__subclasses__()[137].__init__.__globals__["system"]("{HIDDEN}")'
     assert find("scripts/a.py", code) == {"download-execute"}
+
+
+@pytest.mark.parametrize(
+    ("command", "installs"),
+    [
+        ("npx lighthouse https://shop.example/cart", False),
+        ("npx -y meta-tags --url https://shop.example", False),
+        ("npx -y https://shop.example/x.tgz", True),
+        ("npx --package https://shop.example/x.tgz run", True),
+        ("npx --registry https://shop.example meta-tags", True),
+        ("uvx --python 3.12 https://shop.example/x.whl", True),
+        ("uvx --from git+https://shop.example/x tool", True),
+    ],
+)
+def test_an_address_after_the_package_that_is_run_is_an_argument_of_its_program(command: str, installs: bool) -> None:
+    assert find("scripts/a.sh", command, "warning") == ({"install"} if installs else set())

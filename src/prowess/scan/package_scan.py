@@ -19,7 +19,7 @@ from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
 from prowess.skill.text.reader import readable_text
 
-SCANNER_VERSION = 8
+SCANNER_VERSION = 9
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000

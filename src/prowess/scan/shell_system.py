@@ -23,6 +23,8 @@ _INSTALLS = {
 }  # fmt: skip
 
 
+_RUNNERS = ("bunx", "npx", "uvx")
+_FLAGS = ("--", "--no-install", "--quiet", "--yes", "-q", "-y")
 _INDEX_OPTIONS = (
     "-i", "--index-url", "--extra-index-url", "--registry", "--find-links", "-f", "--index", "--default-index",
 )  # fmt: skip
@@ -33,6 +35,8 @@ def _install(shell: Shell, command: Command) -> Value:
     if not re.search(_INSTALLS.get(command.name, ""), words):
         return _run_plain(shell, command)
     report, line = shell.behaviour.report, command.line
+    if command.name in _RUNNERS:
+        command = _before_program(command)
     index = command.option(*_INDEX_OPTIONS)
     sources = [index] if index is not None else []
     sources += [operand for operand in command.operands() if "://" in operand.text or operand.text.startswith("git+")]
@@ -53,6 +57,19 @@ def _install(shell: Shell, command: Command) -> Value:
         elif kind == "other":
             report.add("warning", "install", line, f"Installs packages from {host}, which is not a public registry.")
     return NOTHING
+
+
+def _before_program(command: Command) -> Command:
+    """Return the command up to the package that it runs: what follows are arguments of the program.
+
+    After an option that is not known to be a flag, a word may be its value.
+    """
+    before = ""
+    for count, text in enumerate(command.texts, 1):
+        if not text.startswith("-") and (not before.startswith("-") or before in _FLAGS):
+            return Command(command.name, command.args[:count], command.stdin, command.line)
+        before = text
+    return command
 
 
 def _run_plain(shell: Shell, command: Command) -> Value:
