@@ -17,6 +17,7 @@ from prowess.skill.package import Package
 from prowess.sources.fetch import fetch
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched
+from prowess.sources.reference import parse_source
 from prowess.sources.scripted import ScriptedFetcher, make_fetched
 from prowess.sources.signature import generate_private_key, public_key, sign
 from prowess.storage.files.skill_packages import read_folder
@@ -81,6 +82,46 @@ async def test_the_lock_of_a_user_has_what_the_skills_cli_compares(prowess, repo
     entry = json.loads((home / ".agents/.skill-lock.json").read_text())["skills"]["pdf"]
     assert entry["skillFolderHash"] == new.locked.hash
     assert (await prowess.installs.verify(user=True))[0].ok
+
+
+@pytest.mark.parametrize("parent", [".agents/skills", ".claude/skills"])
+async def test_skills_of_gh_skill_are_compared_with_their_source_and_taken_over(repository, tmp_path, parent):
+    tree = repository.git("rev-parse", "main:skills/pdf")
+    metadata = {
+        "repo": "https://github.com/ann/skills",
+        "ref": "refs/heads/main",
+        "path": "skills/pdf",
+        "tree-sha": tree,
+    }
+    lines = "".join(f"    github-{key}: {value}\n" for key, value in metadata.items())
+    installed = tmp_path / "project" / parent / "pdf" / "SKILL.md"
+    installed.parent.mkdir(parents=True)
+    installed.write_text(skill("pdf").replace("---\n", f"---\nmetadata:\n{lines}", 1))
+    (tmp_path / "project" / ".agents/skills/own").mkdir(parents=True)
+    (tmp_path / "project" / ".agents/skills/own/SKILL.md").write_text(skill("own"))
+    asked: list[str] = []
+
+    async def fetch_here(reference, context: FetchContext, last=None) -> Fetched:
+        asked.append(str(reference))
+        here = replace(context, protocols=frozenset({"file"}), environment=ENVIRONMENT, client=ScriptedHttpClient([]))
+        return await fetch(parse_source(repository.url), here, last)
+
+    async with Prowess.open(workspace=tmp_path / "project", fetcher=fetch_here) as prowess:
+        assert [(one.name, one.status) for one in await prowess.installs.outdated()] == [("pdf", "current")]
+        assert asked == ["ann/skills#main"]
+        verified = {
+            one.name: (one.ok, {item.kind for item in one.differences}) for one in await prowess.installs.verify()
+        }
+        assert verified == {"own": (True, {"unlocked"}), "pdf": (True, {"unknown", "lock"})}
+        repository.commit({"skills/pdf/SKILL.md": skill("pdf", "Do more.")})
+        assert [one.status for one in await prowess.installs.outdated()] == ["outdated"]
+        plan = await prowess.installs.plan_update()
+        with pytest.raises(Conflict, match="were edited"):
+            await prowess.installs.install(plan)
+        await prowess.installs.install(plan, discard_changes=True)
+        assert "Do more." in installed.read_text()
+        assert [one.status for one in await prowess.installs.outdated()] == ["current"]
+        assert lock_of(prowess, "pdf")["pin"]["commit"] == repository.git("rev-parse", "main")
 
 
 async def test_an_update_fetches_only_once_shows_what_changed_and_accepts_it(prowess, repository):

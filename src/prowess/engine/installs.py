@@ -122,7 +122,7 @@ class Installs(Part):
         return await plan_frozen(self._context, installation, reference, skills)
 
     async def list(self, *, user: bool = False) -> list[KnownSkill]:
-        """Return the installed skills, those of the skills CLI included."""
+        """Return the installed skills, those of the skills CLI and of `gh skill` included."""
         self._context.actor.require("skills.read")
         return await offload(lambda: self._open(user).find(()))
 

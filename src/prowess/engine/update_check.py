@@ -137,7 +137,7 @@ def _is_other(skill: KnownSkill, new: PlannedSkill) -> bool:
     """Return True if the source has other files than it had. Files that were edited here are not the source's."""
     if skill.entry is not None:
         return skill.entry.source_digest != new.new.package.digest
-    return skill.locked is None or skill.locked.hash != new.new.locked.hash
+    return skill.locked is None or skill.locked.hash not in (new.new.locked.hash, new.new.pin.tree)
 
 
 async def plan_frozen(

@@ -31,6 +31,7 @@ from prowess.sources.install import (
     remove_files,
 )
 from prowess.sources.installed import KnownSkill, NewSkill, Obstacle, conflict_error, make_entry, make_pending
+from prowess.sources.lock.gh_skill import find_gh_skills
 from prowess.sources.lock.lock_file import locked, remove_document, write_document
 from prowess.sources.lock.prowess_lock import InstalledSkill, InstallMode, ProwessLock, folder_name
 from prowess.sources.lock.skills_lock import (
@@ -48,6 +49,7 @@ from prowess.storage.files.skill_paths import TEMP_PREFIX
 from prowess.suggestions import did_you_mean
 
 _LOCK_ATTEMPTS = 20
+_Folders = Sequence[tuple[str, str]]
 
 
 class Installation:
@@ -58,11 +60,13 @@ class Installation:
         self._form = USER if base.is_user else PROJECT
 
     def known(self) -> dict[str, KnownSkill]:
-        """Return every installed skill by its name, of both lock files."""
+        """Return every installed skill by its name, of both lock files, and those of `gh skill`, which has none."""
         lock = ProwessLock.read(self.base.prowess_lock)
         sources = SkillsLock.read(self.base.skills_lock, self._form).skills
-        names = sorted({*lock.skills, *sources})
         folders = self._agent_folders()
+        recorded = {folder_name(name) for name in (*lock.skills, *sources)}
+        sources |= find_gh_skills([str(self.base.shared), *(path for _, path in folders)], recorded)
+        names = sorted({*lock.skills, *sources})
         return {name: self._describe(name, lock.skills.get(name), sources.get(name), folders) for name in names}
 
     def problems(self) -> tuple[Problem, ...]:
@@ -95,29 +99,22 @@ class Installation:
         return [(agent, folder) for agent, folder in folders if os.path.isdir(folder)]  # noqa: PTH112  (False if denied)
 
     def _describe(
-        self,
-        name: str,
-        entry: InstalledSkill | None,
-        source: LockedSource | None,
-        agent_folders: Sequence[tuple[str, str]] = (),
+        self, name: str, entry: InstalledSkill | None, source: LockedSource | None, folders: _Folders = ()
     ) -> KnownSkill:
         folder = folder_name(name)
         if entry is not None:
-            agents = tuple(agent for agent in entry.agents if _is_known(agent))
-            return KnownSkill(name=name, folder=folder, mode=entry.mode, agents=agents, entry=entry, locked=source)
-        agents, mode = self._find_agents(folder, agent_folders)
-        return KnownSkill(name=name, folder=folder, mode=mode, agents=agents, locked=source)
+            agents, mode = tuple(agent for agent in entry.agents if _is_known(agent)), entry.mode
+        else:
+            agents, mode = self._find_agents(folder, folders)
+        return KnownSkill(name=name, folder=folder, mode=mode, agents=agents, entry=entry, locked=source)
 
-    def _find_agents(
-        self, folder: str, agent_folders: Sequence[tuple[str, str]]
-    ) -> tuple[tuple[str, ...], InstallMode]:
-        """Return the agents whose folders have a skill that the skills CLI installed, and how it is placed there."""
+    def _find_agents(self, folder: str, agent_folders: _Folders) -> tuple[tuple[str, ...], InstallMode]:
+        """Return the agents whose folders have a skill that another tool installed, and how it is placed there."""
         paths = {agent: f"{parent}/{folder}" for agent, parent in agent_folders}
         found = [agent for agent, path in paths.items() if os.path.lexists(path)]
         has_links = any(os.path.islink(paths[agent]) for agent in found)  # noqa: PTH114  (thousands of times)
-        if os.path.lexists(self.base.shared / folder):
-            found.insert(0, UNIVERSAL)
-        return tuple(found), "symlink" if has_links or len(found) <= 1 else "copy"
+        shared = (UNIVERSAL,) if os.path.lexists(self.base.shared / folder) else ()
+        return (*shared, *found), "symlink" if has_links or not found else "copy"
 
     def places(self, skill: KnownSkill) -> tuple[Place, ...]:
         """Return where an installed skill is placed."""

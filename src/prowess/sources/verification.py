@@ -184,7 +184,7 @@ def read_signature(signature: Signature) -> bytes:
 
 
 def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSkill:
-    """Compare a skill that the skills CLI installed with the one hash that its lock file has."""
+    """Compare a skill that the skills CLI installed with the one hash that its lock file has. `gh skill` has none."""
     base, locked = installation.base, skill.locked
     differences: list[Difference] = []
     folders = [place for place in installation.places(skill) if not place.path.is_symlink()]
@@ -194,14 +194,18 @@ def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSki
     else:
         matches = matches_locked(locked, folders[0].path)
         path_text = _shown(folders[0].path, base)
-        if matches is None:
+        if locked.is_rewritten:
+            message = "`gh skill` changed its SKILL.md, so that it cannot be compared"
+            differences.append(_note("unknown", message, path_text))
+        elif matches is None:
             differences.append(
                 _note("unknown", "the lock file of the skills CLI has no hash that can be compared", path_text)
             )
         elif not matches:
             message = "other files than the lock file of the skills CLI records"
             differences.append(Difference(kind="changed", path=path_text, message=message))
-        note = "installed by the skills CLI, without a digest of each file; `prowess update` records them"
+        tool = "`gh skill`" if locked.is_rewritten else "the skills CLI"
+        note = f"installed by {tool}, without a digest of each file; `prowess update` records them"
         differences.append(_note("lock", note))
     return VerifiedSkill(name=skill.name, differences=tuple(differences), source=locked.source if locked else "")
 

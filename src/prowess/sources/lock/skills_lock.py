@@ -26,7 +26,7 @@ USER_LOCK = ".skill-lock.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedSource:
-    """Where a skill was installed from, as the skills CLI records it."""
+    """Where a skill was installed from, as the skills CLI or `gh skill` records it."""
 
     source: str
     source_type: str
@@ -36,6 +36,8 @@ class LockedSource:
     ref: str = ""
     skill_path: str = ""
     """The path of the SKILL.md in the source; '' if it is unknown."""
+    is_rewritten: bool = False
+    """True if `gh skill` installed it, which changes its SKILL.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +191,8 @@ def matches_locked(locked: LockedSource, folder: Path) -> bool | None:
 
     Its order of names outside ASCII depends on the machine. It also hashes `metadata.json`, but does not install it.
     """
+    if locked.is_rewritten:
+        return None
     try:
         contents = read_hashed_files(folder)
         package = read_folder(folder)
