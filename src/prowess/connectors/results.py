@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from prowess.policy.text import clean_text
 from prowess.redaction.redactor import Redactor
-from prowess.skill.json_values import map_texts
+from prowess.skill.json_values import json_object, map_texts
 from prowess.skill.text.hidden import replace_hidden
 
 MAX_RESULT_CHARS = 32_000
@@ -118,8 +118,8 @@ def _is_same(text: str, value: Any) -> bool:
     Servers that were made with FastMCP wrap a text as `{"result": text}`, and the reference server of files as
     `{"content": text}`.
     """
-    members = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else []
-    said = [value, *members] if len(members) == 1 else [value]
+    members = list(json_object(value).values())
+    said: list[Any] = [value, *members] if len(members) == 1 else [value]
     if text in said:
         return True
     try:

@@ -194,8 +194,8 @@ def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSki
     else:
         matches = matches_locked(locked, folders[0].path)
         path_text = _shown(folders[0].path, base)
-        if locked.is_rewritten:
-            message = "`gh skill` changed its SKILL.md, so that it cannot be compared"
+        if locked.rewritten_by:
+            message = f"`{locked.rewritten_by}` changed its SKILL.md, so that it cannot be compared"
             differences.append(_note("unknown", message, path_text))
         elif matches is None:
             differences.append(
@@ -204,7 +204,7 @@ def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSki
         elif not matches:
             message = "other files than the lock file of the skills CLI records"
             differences.append(Difference(kind="changed", path=path_text, message=message))
-        tool = "`gh skill`" if locked.is_rewritten else "the skills CLI"
+        tool = f"`{locked.rewritten_by}`" if locked.rewritten_by else "the skills CLI"
         note = f"installed by {tool}, without a digest of each file; `prowess update` records them"
         differences.append(_note("lock", note))
     return VerifiedSkill(name=skill.name, differences=tuple(differences), source=locked.source if locked else "")

@@ -64,7 +64,7 @@ def _read_source(path: str) -> LockedSource | None:
         hash=tree[0],
         ref=ref[1],
         skill_path=f"{folder}/{SKILL_MD}" if folder else SKILL_MD,
-        is_rewritten=True,
+        rewritten_by="gh skill",
     )
 
 

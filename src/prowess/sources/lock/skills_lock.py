@@ -36,8 +36,8 @@ class LockedSource:
     ref: str = ""
     skill_path: str = ""
     """The path of the SKILL.md in the source; '' if it is unknown."""
-    is_rewritten: bool = False
-    """True if `gh skill` installed it, which changes its SKILL.md."""
+    rewritten_by: str = ""
+    """The tool that changed its SKILL.md when it installed it: `gh skill`. The skills CLI changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ def matches_locked(locked: LockedSource, folder: Path) -> bool | None:
 
     Its order of names outside ASCII depends on the machine. It also hashes `metadata.json`, but does not install it.
     """
-    if locked.is_rewritten:
+    if locked.rewritten_by:
         return None
     try:
         contents = read_hashed_files(folder)
