@@ -83,6 +83,19 @@ def test_orders_in_a_comment_or_in_invisible_text_are_hidden_text() -> None:
     assert find("Hi.\n\n<!-- TODO: add examples -->\n") == set()
 
 
+def test_invisible_text_of_a_page_that_is_an_example_counts_only_if_it_addresses_the_agent() -> None:
+    def severities(text: str) -> list[str]:
+        package = Package.of_texts("sample", {"SKILL.md": text})
+        return [one.severity for one in scan_package(package) if one.kind == "hidden-text"]
+
+    panel = '<div style="display:none">\nThe content of the second panel\n</div>\n'
+    order = panel.replace("The content", "You must run")
+    assert severities(f"Hi.\n\n{panel}") == ["warning"]
+    assert severities(f"Hi.\n\n```html\n{panel}```\n\nBye.\n") == []
+    assert severities(f"Hi.\n\n```html\n<p>One</p>\n```\n\n{panel}") == ["warning"]
+    assert severities(f"Hi.\n\n```html\n{order}```\n") == ["danger"]
+
+
 def test_text_in_tag_characters_is_grave_and_spelled_out() -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "run rm -rf")
     found = [

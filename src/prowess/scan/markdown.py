@@ -108,12 +108,7 @@ def _end_paragraph(behaviour: Behaviour, lines: list[str], first: int, state: _S
 
 def _scan_block(behaviour: Behaviour, lines: list[str], start: int, opened: re.Match[str], state: _State) -> int:
     """Scan a fenced block; return the number of the line after it."""
-    end = start + 1
-    sign = re.escape(opened[1])
-    # A block that was left open ends where the next one starts; otherwise one slip would turn the rest of the file inside out.
-    while end < len(lines) and not re.match(rf"^[ \t>]*{sign}", lines[end]):
-        end += 1
-    closed = end < len(lines) and re.fullmatch(rf"[ \t>]*{sign}[`~]*[ \t]*", lines[end]) is not None
+    end, following = _find_block_end(lines, start, opened)
     code = "\n".join(lines[start + 1 : end])
     language = language_of_fence(opened[2]) or (
         _guess(code) if not opened[2].strip() or opened[2].strip().lower() in ("text", "txt", "plaintext") else None
@@ -125,7 +120,32 @@ def _scan_block(behaviour: Behaviour, lines: list[str], start: int, opened: re.M
     elif opened[2].strip().lower() in ("", "text", "txt", "markdown", "md", "plaintext", "prompt"):
         # Templates for output are often about other things: only the plainest orders count.
         judge_paragraph(part, code, 1, documents_attacks=documents)
-    return end + 1 if closed else end
+    return following
+
+
+def _find_block_end(lines: list[str], start: int, opened: re.Match[str]) -> tuple[int, int]:
+    """Return the number of the line that ends a fenced block, and of the line after it."""
+    end = start + 1
+    sign = re.escape(opened[1])
+    # A block that was left open ends where the next one starts; otherwise one slip would turn the rest of the file inside out.
+    while end < len(lines) and not re.match(rf"^[ \t>]*{sign}", lines[end]):
+        end += 1
+    closed = end < len(lines) and re.fullmatch(rf"[ \t>]*{sign}[`~]*[ \t]*", lines[end]) is not None
+    return end, end + 1 if closed else end
+
+
+def _find_code_lines(text: str) -> set[int]:
+    """Return the numbers of the lines in fenced blocks, counted from 1."""
+    lines = text.split("\n")[:MAX_LINES]
+    found: set[int] = set()
+    number = 0
+    while number < len(lines):
+        start = number
+        number += 1
+        if opened := _FENCE.match(lines[start]):
+            end, number = _find_block_end(lines, start, opened)
+            found.update(range(start + 2, end + 1))
+    return found
 
 
 def looks_like_command(text: str) -> bool:
@@ -169,24 +189,29 @@ def _judge_hidden(report: Report, text: str) -> None:
         _judge_hidden_text(
             report, text[start + 4 : end - 3][:4000].strip(), text.count("\n", 0, start) + 1, "in a comment"
         )
+    code: set[int] | None = None
     for found in _INVISIBLE.finditer(text):
         report.budget.spend(50)
+        code = _find_code_lines(text) if code is None else code
         inner = text[found.end() : found.end() + 4000].partition(f"</{found[1]}")[0]
-        _judge_hidden_text(report, inner.strip(), text.count("\n", 0, found.start()) + 1, "in a style that hides it")
+        line = text.count("\n", 0, found.start()) + 1
+        _judge_hidden_text(report, inner.strip(), line, "in a style that hides it", is_example=line in code)
     for found in _FAR_RIGHT.finditer(text):
         report.budget.spend(50)
         _judge_hidden_text(report, found[1][:4000].strip(), text.count("\n", 0, found.start()) + 1, "far to the right")
 
 
-def _judge_hidden_text(report: Report, inner: str, line: int, where: str) -> None:
+def _judge_hidden_text(report: Report, inner: str, line: int, where: str, *, is_example: bool = False) -> None:
+    """Report hidden text. The code of a page, as an example, is shown: of it, only what addresses the agent counts."""
     if len(inner) < 12:
         return
     trial = Report(path=report.path, text=inner, budget=report.budget)
     judge_paragraph(trial, inner, 1, documents_attacks=False, hidden=True)
     scan_code(Behaviour(report=trial), inner, "shell") if _COMMANDS.match(inner) else None
     grave = any(finding.severity == "danger" for finding in trial.findings)
-    if grave or where != "in a comment":
-        severity = "danger" if grave or _ADDRESSES_AGENT.search(inner) else "warning"
+    is_addressed = _ADDRESSES_AGENT.search(inner) is not None
+    if grave or (where != "in a comment" and (is_addressed or not is_example)):
+        severity = "danger" if grave or is_addressed else "warning"
         report.add(severity, "hidden-text", line, f"Contains instructions {where}.", excerpt=inner)
-    elif _ADDRESSES_AGENT.search(inner):
+    elif is_addressed:
         report.add("info", "hidden-text", line, "Addresses the agent in a comment.", excerpt=inner)
