@@ -82,6 +82,18 @@ async def test_the_schema_of_a_tool_is_one_that_the_apis_of_models_take(
         assert refused.data["code"] == "invalid"
 
 
+async def test_a_skill_with_an_argument_that_an_api_rejects_is_no_tool_and_says_why(
+    place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    write_function(place, "filter", parameters={"filter[id]": {"type": "string"}})
+    write_function(place, "plain", parameters={"filter.id": {"type": "string"}})
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        assert await listed(toolbox) == ["skill_plain"]
+        skills = {one["skill"]: one for one in (await toolbox.call("list_skills", {})).data["skills"]}
+        assert "'filter[id]'" in skills["filter"]["no_tool"]
+
+
 def test_no_tool_has_an_empty_value_to_choose():
     chosen = [value for tool in builtin_tools().values() for value in tool.parameters["properties"].values()]
     assert [schema["enum"] for schema in chosen if "" in schema.get("enum", ())] == []

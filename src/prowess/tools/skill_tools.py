@@ -6,6 +6,7 @@ if a person may be asked: for a local skill, or the agent's own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -37,6 +38,9 @@ _CACHED_LISTS = 8
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _REJECTED = frozenset({*_ALTERNATIVES, "enum", "not"})
 """Keywords that the APIs of OpenAI and Anthropic reject at the top level of a tool's schema."""
+
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""The names of arguments that Anthropic's API accepts. It rejects the whole request for another one."""
 
 _SKILL_RESULT: dict[str, Any] = {
     "type": "object",
@@ -73,6 +77,13 @@ def name_skill_tools(
         name = tool_name(skill.slug)
         if skill.fault:
             nameless[skill.slug] = skill.fault
+        elif argument := next(
+            (key for key in _find_properties(skill.parameters or {}) if not _ARGUMENT.fullmatch(key)), ""
+        ):
+            nameless[skill.slug] = (
+                f"APIs of models reject its argument {clean_text(argument, limit=80)!r}: a name has at most 64 of A-Z, a-z, 0-9, "
+                f"`_`, `.` and `-`. Call run_skill instead."
+            )
         elif name in reserved:
             nameless[skill.slug] = f"The tool name {name} is taken by a built-in tool."
         elif name in by_name:
@@ -187,12 +198,18 @@ def _make_parameters(skill: CallableSkill) -> dict[str, Any]:
     schema = json_object(map_texts(skill.parameters or {}, _encodable, names=_encodable))
     if schema.get("type", "object") != "object":
         return {"type": "object"}
+    properties = _find_properties(schema)
+    shown = {key: value for key, value in schema.items() if key not in _REJECTED}
+    return {**shown, "type": "object", **({"properties": properties} if properties else {})}
+
+
+def _find_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a schema and of its alternatives."""
     branches = [json_object(branch) for key in _ALTERNATIVES for branch in json_list(schema.get(key))]
     properties: dict[str, Any] = {}
     for part in (*branches, schema):
         properties |= json_object(part.get("properties"))
-    shown = {key: value for key, value in schema.items() if key not in _REJECTED}
-    return {**shown, "type": "object", **({"properties": properties} if properties else {})}
+    return properties
 
 
 def _encodable(text: str) -> str:
