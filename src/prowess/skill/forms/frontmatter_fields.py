@@ -13,7 +13,7 @@ from prowess.skill.forms.form import info, unknown_fields
 from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.package import Package
-from prowess.skill.slug import is_slug, slugify
+from prowess.skill.slug import MAX_NAME_CHARS, is_slug, slugify
 from prowess.skill.text.document import Document
 from prowess.skill.text.fields import (
     as_flag,
@@ -234,7 +234,9 @@ class FieldReader:
         if is_slug(name):
             return name
         slug = slugify(name) or otherwise
-        message = f"The slug {name[:80]!r} is not valid; {slug!r} is used instead."
+        is_long = len(name) > MAX_NAME_CHARS and is_slug(name[:MAX_NAME_CHARS].rstrip("-"))
+        fault = f"is longer than {MAX_NAME_CHARS} characters" if is_long else "is not valid"
+        message = f"The slug {name[:80]!r} {fault}; {slug!r} is used instead."
         self.report("slug-invalid", "warning", message, f"Write `slug: {slug}`.", "slug")
         return slug
 
