@@ -75,11 +75,13 @@ _PROGRAM_OPTIONS = ("--server", "--token-file")
 class CommandGroup(click.Group):
     """A group whose help has examples, and a summary of every subcommand that is not cut off."""
 
-    command_class = Command
-
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
+
+    def subcommand(self, name: str, *examples: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
+        """Return a decorator that makes a subcommand with these examples."""
+        return self.command(name, cls=Command, examples=examples, **attributes)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

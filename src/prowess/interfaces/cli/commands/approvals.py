@@ -60,7 +60,7 @@ def approvals_command(every: bool, cli: Cli) -> None:
         click.echo("\nRun `prowess approvals show ID` for details, then `approve ID` or `deny ID` at a terminal.")
 
 
-@approvals_command.command("show", examples=("prowess approvals show 3f2a", "prowess approvals show 3f2a --files"))
+@approvals_command.subcommand("show", "prowess approvals show 3f2a", "prowess approvals show 3f2a --files")
 @click.argument("id")
 @click.option("--files", is_flag=True, help="Also print the content of the files.")
 @common_options
@@ -85,9 +85,8 @@ def show(id: str, files: bool, cli: Cli) -> None:
         )
 
 
-@approvals_command.command(
-    "approve",
-    examples=("prowess approvals approve 3f2a", 'prowess approvals approve 3f2a --note "read by Kim"'),
+@approvals_command.subcommand(
+    "approve", "prowess approvals approve 3f2a", 'prowess approvals approve 3f2a --note "read by Kim"'
 )
 @click.argument("id")
 @click.option("--note", default="", help="Note to store with the answer.")
@@ -101,9 +100,8 @@ def approve(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
     _resolve(id, note, token_file, cli, approved=True)
 
 
-@approvals_command.command(
-    "deny",
-    examples=("prowess approvals deny 3f2a", 'prowess approvals deny 3f2a --note "not in this repository"'),
+@approvals_command.subcommand(
+    "deny", "prowess approvals deny 3f2a", 'prowess approvals deny 3f2a --note "not in this repository"'
 )
 @click.argument("id")
 @click.option("--note", default="", help="Reason; the requester sees it.")
@@ -117,9 +115,8 @@ def deny(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
     _resolve(id, note, token_file, cli, approved=False)
 
 
-@approvals_command.command(
-    "revoke",
-    examples=("prowess approvals revoke 3f2a", 'prowess approvals revoke 3f2a --note "approved by mistake"'),
+@approvals_command.subcommand(
+    "revoke", "prowess approvals revoke 3f2a", 'prowess approvals revoke 3f2a --note "approved by mistake"'
 )
 @click.argument("id")
 @click.option("--note", default="", help="Reason to store with the request.")
@@ -137,7 +134,7 @@ def revoke(id: str, note: str, cli: Cli) -> None:
     cli.print(row, f"Revoked: {row.action} {clean(row.slug)}, requested by {clean(row.requester)}.")
 
 
-@approvals_command.command("token", examples=("prowess approvals token", "prowess approvals token --remove"))
+@approvals_command.subcommand("token", "prowess approvals token", "prowess approvals token --remove")
 @click.option("--remove", is_flag=True, help="Delete the token, so that no token approves anything.")
 @common_options
 def make_token(remove: bool, cli: Cli) -> None:

@@ -126,7 +126,7 @@ def conversations_command() -> None:
     """List your conversations with the agent, last changed first, or show, rename, export or delete one."""
 
 
-@conversations_command.command("list", examples=("prowess conversations list", "prowess conversations list --json"))
+@conversations_command.subcommand("list", "prowess conversations list", "prowess conversations list --json")
 @common_options
 def list_conversations(cli: Cli) -> None:
     """List your conversations, last changed first."""
@@ -150,8 +150,8 @@ def list_conversations(cli: Cli) -> None:
         click.echo("\nA conversation that waits goes on with `prowess chat --conversation ID` at a terminal.")
 
 
-@conversations_command.command(
-    "show", examples=("prowess conversations show 3f2a91bc", "prowess conversations show 3f2a91bc --json")
+@conversations_command.subcommand(
+    "show", "prowess conversations show 3f2a91bc", "prowess conversations show 3f2a91bc --json"
 )
 @click.argument("id")
 @common_options
@@ -174,12 +174,10 @@ def show_conversation(id: str, cli: Cli) -> None:
         click.echo(f"\nGo on with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
 
 
-@conversations_command.command(
+@conversations_command.subcommand(
     "rename",
-    examples=(
-        'prowess conversations rename 3f2a91bc "Slow queries"',
-        "prowess conversations rename 3f2a91bc Invoices --json",
-    ),
+    'prowess conversations rename 3f2a91bc "Slow queries"',
+    "prowess conversations rename 3f2a91bc Invoices --json",
 )
 @click.argument("id")
 @click.argument("title")
@@ -194,9 +192,8 @@ def rename_conversation(id: str, title: str, cli: Cli) -> None:
     cli.print({"id": renamed.id, "title": renamed.title}, f"Renamed {renamed.id[:8]}: {one_line(renamed.title, 80)}")
 
 
-@conversations_command.command(
-    "export",
-    examples=("prowess conversations export 3f2a91bc > chat.md", "prowess conversations export 3f2a91bc -o chat.json"),
+@conversations_command.subcommand(
+    "export", "prowess conversations export 3f2a91bc > chat.md", "prowess conversations export 3f2a91bc -o chat.json"
 )
 @click.argument("id")
 @click.option("--output", "-o", metavar="FILE", help="File to write; a name that ends in .json gets JSON.")
@@ -216,8 +213,8 @@ def export_conversation(id: str, output: str | None, cli: Cli) -> None:
         click.echo(text if is_json else clean(text), nl=False)
 
 
-@conversations_command.command(
-    "delete", examples=("prowess conversations delete 3f2a91bc", "prowess conversations delete 3f2a91bc --json")
+@conversations_command.subcommand(
+    "delete", "prowess conversations delete 3f2a91bc", "prowess conversations delete 3f2a91bc --json"
 )
 @click.argument("id")
 @common_options

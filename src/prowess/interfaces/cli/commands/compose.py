@@ -80,12 +80,10 @@ def compose_command(cli: Cli) -> None:
         _print_list("open", cli)
 
 
-@compose_command.command(
+@compose_command.subcommand(
     "start",
-    examples=(
-        'prowess compose start "check timeline consistency"',
-        'prowess compose start --skill timeline-check "shorter" --json',
-    ),
+    'prowess compose start "check timeline consistency"',
+    'prowess compose start --skill timeline-check "shorter" --json',
 )
 @click.argument("request", nargs=-1)
 @click.option("--skill", default="", metavar="SLUG", help="Change this skill instead of making a new one.")
@@ -100,9 +98,8 @@ def start(request: tuple[str, ...], skill: str, model: str, scope: Any, token_fi
     _ask_for_feedback(draft, model, scope, token_file, cli)
 
 
-@compose_command.command(
-    "refine",
-    examples=('prowess compose refine 3f2a91bc "shorter, and add a dspy_module"', "prowess compose refine 3f2a91bc"),
+@compose_command.subcommand(
+    "refine", 'prowess compose refine 3f2a91bc "shorter, and add a dspy_module"', "prowess compose refine 3f2a91bc"
 )
 @_ID
 @click.argument("feedback", nargs=-1)
@@ -114,9 +111,7 @@ def refine(composition: str, feedback: tuple[str, ...], model: str, cli: Cli) ->
     _print(_write_round(cli, lambda prowess: prowess.compose.refine(composition, words, model=model)), cli)
 
 
-@compose_command.command(
-    "resume", examples=("prowess compose resume 3f2a91bc", "prowess compose resume 3f2a91bc --json")
-)
+@compose_command.subcommand("resume", "prowess compose resume 3f2a91bc", "prowess compose resume 3f2a91bc --json")
 @_ID
 @_MODEL
 @_SCOPE
@@ -128,8 +123,8 @@ def resume(composition: str, model: str, scope: Any, token_file: Path | None, cl
     _ask_for_feedback(found, model, scope, token_file, cli)
 
 
-@compose_command.command(
-    "show", examples=("prowess compose show 3f2a91bc --files", "prowess compose show 3f2a91bc --round 1 --diff")
+@compose_command.subcommand(
+    "show", "prowess compose show 3f2a91bc --files", "prowess compose show 3f2a91bc --round 1 --diff"
 )
 @_ID
 @click.option("--round", "number", type=click.IntRange(1), metavar="N", help="Another round than the current one.")
@@ -157,9 +152,7 @@ def show(composition: str, number: int | None, files: bool, diff: bool, cli: Cli
         click.echo(f"\n{clean(show_hidden(changes))}")
 
 
-@compose_command.command(
-    "rounds", examples=("prowess compose rounds 3f2a91bc", "prowess compose rounds 3f2a91bc --json")
-)
+@compose_command.subcommand("rounds", "prowess compose rounds 3f2a91bc", "prowess compose rounds 3f2a91bc --json")
 @_ID
 @common_options
 def rounds(composition: str, cli: Cli) -> None:
@@ -172,7 +165,7 @@ def rounds(composition: str, cli: Cli) -> None:
     cli.print(listed, lambda: print_rounds(listed, found.number))
 
 
-@compose_command.command("back", examples=("prowess compose back 3f2a91bc 1", "prowess compose back 3f2a91bc 1 --json"))
+@compose_command.subcommand("back", "prowess compose back 3f2a91bc 1", "prowess compose back 3f2a91bc 1 --json")
 @_ID
 @click.argument("number", type=click.IntRange(1))
 @common_options
@@ -181,8 +174,8 @@ def back(composition: str, number: int, cli: Cli) -> None:
     _print(cli.call(lambda prowess: prowess.compose.back(composition, number)), cli)
 
 
-@compose_command.command(
-    "approve", examples=("prowess compose approve 3f2a91bc", "prowess compose approve 3f2a91bc --scope account")
+@compose_command.subcommand(
+    "approve", "prowess compose approve 3f2a91bc", "prowess compose approve 3f2a91bc --scope account"
 )
 @_ID
 @click.option("--digest", default="", metavar="SHA256", help="Save only if the files are exactly these.")
@@ -209,9 +202,7 @@ def approve(
     _approve(found, digest, scope, cli, proof, allow_collision=allow_collision)
 
 
-@compose_command.command(
-    "discard", examples=("prowess compose discard 3f2a91bc", "prowess compose discard 3f2a91bc --json")
-)
+@compose_command.subcommand("discard", "prowess compose discard 3f2a91bc", "prowess compose discard 3f2a91bc --json")
 @_ID
 @common_options
 def discard(composition: str, cli: Cli) -> None:
@@ -220,7 +211,7 @@ def discard(composition: str, cli: Cli) -> None:
     cli.print(ended, f"Discarded {ended.id[:8]}.")
 
 
-@compose_command.command("list", examples=("prowess compose list", "prowess compose list --state saved --json"))
+@compose_command.subcommand("list", "prowess compose list", "prowess compose list --state saved --json")
 @click.option("--state", type=click.Choice(["open", "saved", "discarded"]), help="Only in this state.")
 @common_options
 def list_compositions(state: Any, cli: Cli) -> None:

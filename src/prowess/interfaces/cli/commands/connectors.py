@@ -48,13 +48,11 @@ def connector_command() -> None:
     """
 
 
-@connector_command.command(
+@connector_command.subcommand(
     "add",
-    examples=(
-        "prowess connector add git --env GITHUB_TOKEN -- uvx mcp-server-git",
-        "prowess connector add docs --url https://docs.example.com/mcp",
-        "prowess connector add x --url https://x.example/mcp --header 'X-Key: ${X_KEY}'",
-    ),
+    "prowess connector add git --env GITHUB_TOKEN -- uvx mcp-server-git",
+    "prowess connector add docs --url https://docs.example.com/mcp",
+    "prowess connector add x --url https://x.example/mcp --header 'X-Key: ${X_KEY}'",
 )
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -111,7 +109,7 @@ def add_connector(
     _print_connector(added, cli, f"{verb} {name}. Look at its tools: prowess connector tools {name}")
 
 
-@connector_command.command("list", examples=("prowess connector list", "prowess connector list --json"))
+@connector_command.subcommand("list", "prowess connector list", "prowess connector list --json")
 @common_options
 def list_connectors(cli: Cli) -> None:
     """List the connectors. Nothing is started."""
@@ -124,7 +122,7 @@ def list_connectors(cli: Cli) -> None:
     )
 
 
-@connector_command.command("show", examples=("prowess connector show git", "prowess connector show git --json"))
+@connector_command.subcommand("show", "prowess connector show git", "prowess connector show git --json")
 @click.argument("name")
 @common_options
 def show_connector(name: str, cli: Cli) -> None:
@@ -133,9 +131,7 @@ def show_connector(name: str, cli: Cli) -> None:
     _print_connector(found, cli)
 
 
-@connector_command.command(
-    "tools", examples=("prowess connector tools git", "prowess connector tools git what changed --json")
-)
+@connector_command.subcommand("tools", "prowess connector tools git", "prowess connector tools git what changed --json")
 @click.argument("name")
 @click.argument("query", nargs=-1)
 @common_options
@@ -169,12 +165,10 @@ def list_tools(name: str, query: Sequence[str], cli: Cli) -> None:
         click.echo(note, err=True)
 
 
-@connector_command.command(
+@connector_command.subcommand(
     "call",
-    examples=(
-        'prowess connector call time get_current_time --args \'{"timezone": "UTC"}\'',
-        'prowess connector call git git_status --args \'{"repo_path": "."}\' --json',
-    ),
+    'prowess connector call time get_current_time --args \'{"timezone": "UTC"}\'',
+    'prowess connector call git git_status --args \'{"repo_path": "."}\' --json',
 )
 @click.argument("name")
 @click.argument("tool")
@@ -201,8 +195,8 @@ def call_tool(name: str, tool: str, arguments: str, cli: Cli) -> None:
         click.get_current_context().exit(1)
 
 
-@connector_command.command(
-    "allow", examples=("prowess connector allow git git_status git_log", "prowess connector allow git --reads")
+@connector_command.subcommand(
+    "allow", "prowess connector allow git git_status git_log", "prowess connector allow git --reads"
 )
 @click.argument("name")
 @click.argument("tools", nargs=-1)
@@ -220,7 +214,7 @@ def allow_tools(name: str, tools: Sequence[str], reads: bool, undo: bool, token_
     _print_connector(changed, cli)
 
 
-@connector_command.command("remove", examples=("prowess connector remove git", "prowess connector remove git --json"))
+@connector_command.subcommand("remove", "prowess connector remove git", "prowess connector remove git --json")
 @click.argument("name")
 @common_options
 def remove_connector(name: str, cli: Cli) -> None:
@@ -229,9 +223,8 @@ def remove_connector(name: str, cli: Cli) -> None:
     _print_connector(removed, cli, f"Removed {name}.")
 
 
-@connector_command.command(
-    "import",
-    examples=("prowess connector import .mcp.json", "prowess connector import ~/.cursor/mcp.json --scope workspace"),
+@connector_command.subcommand(
+    "import", "prowess connector import .mcp.json", "prowess connector import ~/.cursor/mcp.json --scope workspace"
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @_scope_option
@@ -256,10 +249,7 @@ def import_connectors(file: Path, scope: ConnectorScope, token_file: Path | None
             click.echo(f"  {one_line(note)}", err=True)
 
 
-@connector_command.command(
-    "skills",
-    examples=("prowess connector skills docs", "prowess connector skills docs --json"),
-)
+@connector_command.subcommand("skills", "prowess connector skills docs", "prowess connector skills docs --json")
 @click.argument("name")
 @common_options
 def list_hosted(name: str, cli: Cli) -> None:
@@ -288,12 +278,10 @@ def list_hosted(name: str, cli: Cli) -> None:
         click.echo("The connector lists more skills than are read here.", err=True)
 
 
-@connector_command.command(
+@connector_command.subcommand(
     "read",
-    examples=(
-        "prowess connector read docs skill://refunds/SKILL.md",
-        "prowess connector read docs skill://refunds/references/limits.md",
-    ),
+    "prowess connector read docs skill://refunds/SKILL.md",
+    "prowess connector read docs skill://refunds/references/limits.md",
 )
 @click.argument("name")
 @click.argument("address")
@@ -314,12 +302,10 @@ def read_hosted(name: str, address: str, cli: Cli) -> None:
     cli.print({"connector": name, "uri": address, "size": len(content), "text": text}, clean(text))
 
 
-@connector_command.command(
+@connector_command.subcommand(
     "use",
-    examples=(
-        "prowess connector use docs refunds",
-        "prowess connector use docs skill://acme/refunds/SKILL.md --session review",
-    ),
+    "prowess connector use docs refunds",
+    "prowess connector use docs skill://acme/refunds/SKILL.md --session review",
 )
 @click.argument("name")
 @click.argument("skill")

@@ -163,7 +163,7 @@ def database_command() -> None:
     """Show the revision of the account's database, or migrate it."""
 
 
-@database_command.command("status", examples=("prowess database status", "prowess database status --json"))
+@database_command.subcommand("status", "prowess database status", "prowess database status --json")
 @_scope_option
 @common_options
 def database_status(scope: Literal["account", "workspace"], cli: Cli) -> None:
@@ -188,7 +188,7 @@ _STATES = {
 }
 
 
-@database_command.command("upgrade", examples=("prowess database upgrade", "prowess database upgrade --json"))
+@database_command.subcommand("upgrade", "prowess database upgrade", "prowess database upgrade --json")
 @common_options
 def database_upgrade(cli: Cli) -> None:
     """Migrate the database to the newest revision. Prowess also does this when it opens an older database."""
@@ -200,9 +200,8 @@ def database_upgrade(cli: Cli) -> None:
     cli.print({"before": before, "after": after}, message)
 
 
-@database_command.command(
-    "downgrade",
-    examples=("prowess database downgrade --to 0010", "prowess database downgrade --to 0010 --yes --delete-data"),
+@database_command.subcommand(
+    "downgrade", "prowess database downgrade --to 0010", "prowess database downgrade --to 0010 --yes --delete-data"
 )
 @click.option("--to", required=True, metavar="REVISION", help="The revision that the older version of Prowess uses.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")

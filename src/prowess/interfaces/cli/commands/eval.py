@@ -157,13 +157,11 @@ for _command in (eval_runs.run_cases, eval_runs.resume, eval_runs.compare, eval_
     eval_command.add_command(_command)
 
 
-@eval_command.command(
+@eval_command.subcommand(
     "triggers",
-    examples=(
-        "prowess eval triggers my-skill",
-        "prowess eval triggers .agents/skills --min-recall 0.9 --junit report.xml",
-        "prowess eval triggers queries.json --skill my-skill",
-    ),
+    "prowess eval triggers my-skill",
+    "prowess eval triggers .agents/skills --min-recall 0.9 --junit report.xml",
+    "prowess eval triggers queries.json --skill my-skill",
 )
 @click.argument("target", metavar="SLUG|PATH")
 @click.option("--skill", metavar="SLUG", help="Skill that an eval file tests, or one of the skills in a folder.")

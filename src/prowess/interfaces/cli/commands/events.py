@@ -214,7 +214,7 @@ def _audit_reason(row: AuditRow) -> str:
     return str(detail.get("why") or detail.get("note") or ": ".join(part for part in (about, granted) if part))
 
 
-@audit_command.command("skill", examples=("prowess audit skill my-skill", "prowess audit skill my-skill --json"))
+@audit_command.subcommand("skill", "prowess audit skill my-skill", "prowess audit skill my-skill --json")
 @click.argument("slug")
 @common_options
 def audit_skill(slug: str, cli: Cli) -> None:
@@ -278,7 +278,7 @@ def _print_answer(answer: Answer) -> None:
     click.echo(textwrap.indent(clean(answer.shown), "    | "))
 
 
-@audit_command.command("export", examples=("prowess audit export > audit.jsonl", "prowess audit export --after 1200"))
+@audit_command.subcommand("export", "prowess audit export > audit.jsonl", "prowess audit export --after 1200")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only rows after this number.")
 @_org_option
 @common_options
@@ -299,7 +299,7 @@ async def _export_rows(prowess: Prowess, after: int, organization: str) -> None:
         after = rows[-1].number
 
 
-@audit_command.command("verify", examples=("prowess audit verify", "prowess audit verify --head 9c56f0"))
+@audit_command.subcommand("verify", "prowess audit verify", "prowess audit verify --head 9c56f0")
 @click.option(
     "--head", default="", metavar="HASH", help="Last hash that you stored elsewhere; detects rows removed from the end."
 )

@@ -135,14 +135,14 @@ def sidecar_command() -> None:
     """Show, install or try the DSPy sidecar, which runs artifacts of the kind dspy_module."""
 
 
-@sidecar_command.command("status", examples=("prowess sidecar status", "prowess sidecar status --json"))
+@sidecar_command.subcommand("status", "prowess sidecar status", "prowess sidecar status --json")
 @common_options
 def show_status(cli: Cli) -> None:
     """Show whether the sidecar is installed, where, and its version of DSPy."""
     _print_status(_read_environment(cli), cli)
 
 
-@sidecar_command.command("install", examples=("prowess sidecar install", "prowess sidecar install --json"))
+@sidecar_command.subcommand("install", "prowess sidecar install", "prowess sidecar install --json")
 @common_options
 def install_sidecar(cli: Cli) -> None:
     """Install the sidecar now instead of at the first run: about 35 MB to download, 180 MB on disk."""
@@ -152,7 +152,7 @@ def install_sidecar(cli: Cli) -> None:
     _print_status(environment, cli)
 
 
-@sidecar_command.command("templates", examples=("prowess sidecar templates", "prowess sidecar templates --json"))
+@sidecar_command.subcommand("templates", "prowess sidecar templates", "prowess sidecar templates --json")
 @common_options
 def list_templates(cli: Cli) -> None:
     """List the templates that a dspy_module can name, with their options and default signatures."""

@@ -40,7 +40,7 @@ def jobs_command() -> None:
     """List durable runs and batches, newest first, or show, cancel or retry one."""
 
 
-@jobs_command.command("list", examples=("prowess jobs list", "prowess jobs list --state failed --json"))
+@jobs_command.subcommand("list", "prowess jobs list", "prowess jobs list --state failed --json")
 @_state_option
 @_limit_option
 @common_options
@@ -65,7 +65,7 @@ def list_jobs(states: tuple[str, ...], limit: int, cli: Cli) -> None:
         click.echo("\nNo worker is running. Start one with `prowess worker`.")
 
 
-@jobs_command.command("show", examples=("prowess jobs show nightly", "prowess jobs show nightly --results out.jsonl"))
+@jobs_command.subcommand("show", "prowess jobs show nightly", "prowess jobs show nightly --results out.jsonl")
 @click.argument("job")
 @click.option(
     "--results",
@@ -108,7 +108,7 @@ def _print_job(job: Job) -> None:
         click.echo(f"\nNo worker is running. Go on here with `prowess jobs retry {job.name}`, or run `prowess worker`.")
 
 
-@jobs_command.command("cancel", examples=("prowess jobs cancel nightly", "prowess jobs cancel 3f2a --json"))
+@jobs_command.subcommand("cancel", "prowess jobs cancel nightly", "prowess jobs cancel 3f2a --json")
 @click.argument("job")
 @common_options
 def cancel(job: str, cli: Cli) -> None:
@@ -117,7 +117,7 @@ def cancel(job: str, cli: Cli) -> None:
     cli.print(ended, f"Cancelled {ended.name}: {ended.done:,} of {ended.total:,} done.")
 
 
-@jobs_command.command("retry", examples=("prowess jobs retry nightly", "prowess jobs retry nightly --max-spend 5"))
+@jobs_command.subcommand("retry", "prowess jobs retry nightly", "prowess jobs retry nightly --max-spend 5")
 @click.argument("job")
 @click.option("--concurrency", type=click.IntRange(1, 256), metavar="N", help="Items at once on each worker.")
 @click.option(

@@ -23,14 +23,14 @@ def model_command() -> None:
     """List the model providers, or download a model to run on this machine."""
 
 
-@model_command.command("list", examples=("prowess model list", "prowess model list --json"))
+@model_command.subcommand("list", "prowess model list", "prowess model list --json")
 @common_options
 def list_models(cli: Cli) -> None:
     """List the model providers, what each still needs, and the default model."""
     _print_models(_read_config(cli), cli)
 
 
-@model_command.command("fetch", examples=("prowess model fetch smollm2", "prowess model fetch smollm2 --json"))
+@model_command.subcommand("fetch", "prowess model fetch smollm2", "prowess model fetch smollm2 --json")
 @click.argument("name")
 @common_options
 def fetch_model(name: str, cli: Cli) -> None:

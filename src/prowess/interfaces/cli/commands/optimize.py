@@ -36,13 +36,11 @@ def optimize_command() -> None:
     """Search for a better version of a skill that proves its gain, or list and decide about results."""
 
 
-@optimize_command.command(
+@optimize_command.subcommand(
     "run",
-    examples=(
-        "prowess optimize run my-skill --method rewrite --max-calls 500",
-        "prowess optimize run my-skill --method mipro_v2 --budget-usd 2",
-        "prowess optimize run my-skill --method phrases",
-    ),
+    "prowess optimize run my-skill --method rewrite --max-calls 500",
+    "prowess optimize run my-skill --method mipro_v2 --budget-usd 2",
+    "prowess optimize run my-skill --method phrases",
 )
 @click.argument("skill")
 @click.option("--artifact", default="", help="Prompt template or DSPy module, if the skill has several.")
@@ -121,7 +119,7 @@ def run(
     _follow(lambda prowess: prowess.optimize.prepare(request), cli)
 
 
-@optimize_command.command("resume", examples=("prowess optimize resume 3f2a", "prowess optimize resume 3f2a --json"))
+@optimize_command.subcommand("resume", "prowess optimize resume 3f2a", "prowess optimize resume 3f2a --json")
 @click.argument("id")
 @common_options
 def resume(id: str, cli: Cli) -> None:
@@ -186,7 +184,7 @@ def _shown_progress() -> Generator[Callable[[Progress], None]]:
         yield show
 
 
-@optimize_command.command("list", examples=("prowess optimize list", "prowess optimize list --state proposed --json"))
+@optimize_command.subcommand("list", "prowess optimize list", "prowess optimize list --state proposed --json")
 @click.option("--skill", default="", help="Only of this skill.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable).")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
@@ -224,7 +222,7 @@ def _difference(proposal: Proposal) -> str:
     return "" if mean is None else f"{mean:+.3f}"
 
 
-@optimize_command.command("show", examples=("prowess optimize show 3f2a", "prowess optimize show 3f2a --json"))
+@optimize_command.subcommand("show", "prowess optimize show 3f2a", "prowess optimize show 3f2a --json")
 @click.argument("id")
 @common_options
 def show(id: str, cli: Cli) -> None:
@@ -257,7 +255,7 @@ def _print(proposal: Proposal) -> None:
         click.echo(f"\n`prowess optimize diff {short}` shows the change; `prowess optimize approve {short}` makes it.")
 
 
-@optimize_command.command("diff", examples=("prowess optimize diff 3f2a", "prowess optimize diff 3f2a --json"))
+@optimize_command.subcommand("diff", "prowess optimize diff 3f2a", "prowess optimize diff 3f2a --json")
 @click.argument("id")
 @common_options
 def diff(id: str, cli: Cli) -> None:
@@ -283,8 +281,8 @@ def _print_diff(found: ProposalDiff) -> None:
     click.echo(clean(found.files))
 
 
-@optimize_command.command(
-    "approve", examples=("prowess optimize approve 3f2a", 'prowess optimize approve 3f2a --note "read by Kim"')
+@optimize_command.subcommand(
+    "approve", "prowess optimize approve 3f2a", 'prowess optimize approve 3f2a --note "read by Kim"'
 )
 @click.argument("id")
 @click.option("--note", default="", help="Note to store with the new version.")
@@ -319,9 +317,7 @@ def approve(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
     click.echo(f"Version {done.version} of {done.skill} is current.{watched}")
 
 
-@optimize_command.command(
-    "reject", examples=("prowess optimize reject 3f2a", 'prowess optimize reject 3f2a --note "too long"')
-)
+@optimize_command.subcommand("reject", "prowess optimize reject 3f2a", 'prowess optimize reject 3f2a --note "too long"')
 @click.argument("id")
 @click.option("--note", default="", help="Reason to store.")
 @common_options
@@ -330,7 +326,7 @@ def reject(id: str, note: str, cli: Cli) -> None:
     _report(lambda prowess: prowess.optimize.reject(id, note=note), "Rejected", cli)
 
 
-@optimize_command.command("cancel", examples=("prowess optimize cancel 3f2a", "prowess optimize cancel 3f2a --json"))
+@optimize_command.subcommand("cancel", "prowess optimize cancel 3f2a", "prowess optimize cancel 3f2a --json")
 @click.argument("id")
 @common_options
 def cancel(id: str, cli: Cli) -> None:
@@ -343,7 +339,7 @@ def _report(work: Callable[[Prowess], Any], word: str, cli: Cli) -> None:
     cli.print(done, f"{word}: {done.method} of {done.skill} ({done.id[:8]}).")
 
 
-@optimize_command.command("refresh", examples=("prowess optimize refresh", "prowess optimize refresh --json"))
+@optimize_command.subcommand("refresh", "prowess optimize refresh", "prowess optimize refresh --json")
 @common_options
 def refresh(cli: Cli) -> None:
     """Optimize every DSPy module again whose state another version of DSPy made. The results are proposals."""

@@ -37,7 +37,7 @@ def pages_command() -> None:
     """List, search and print the markdown pages of the workspace."""
 
 
-@pages_command.command("list", examples=("prowess pages list", "prowess pages list --type decision"))
+@pages_command.subcommand("list", "prowess pages list", "prowess pages list --type decision")
 @_type_option
 @common_options
 def list_pages(type_: str, cli: Cli) -> None:
@@ -55,9 +55,7 @@ def _describe_missing(type_: str, pages: Workspace) -> str:
     return f"No pages of type {one_line(type_, 40)!r}. Types here: {', '.join(types)}."
 
 
-@pages_command.command(
-    "search", examples=("prowess pages search release plan", "prowess pages search budget --limit 5 --json")
-)
+@pages_command.subcommand("search", "prowess pages search release plan", "prowess pages search budget --limit 5 --json")
 @click.argument("words", nargs=-1, required=True)
 @limit_option("pages", default=20, most=200)
 @click.option("--content", is_flag=True, help="With --json: print whole pages, for use as an input of a run.")
@@ -73,7 +71,7 @@ def search(words: tuple[str, ...], limit: int, content: bool, cli: Cli) -> None:
     _print_cards(found, cli, empty="No matching page.")
 
 
-@pages_command.command("show", examples=("prowess pages show roadmap", "prowess pages show docs/roadmap.md --json"))
+@pages_command.subcommand("show", "prowess pages show roadmap", "prowess pages show docs/roadmap.md --json")
 @click.argument("slug", metavar="PAGE")
 @common_options
 def show(slug: str, cli: Cli) -> None:
@@ -83,7 +81,7 @@ def show(slug: str, cli: Cli) -> None:
     cli.print(page, clean(page["content"]).rstrip("\n"))
 
 
-@pages_command.command("tags", examples=("prowess pages tags", "prowess pages tags --json"))
+@pages_command.subcommand("tags", "prowess pages tags", "prowess pages tags --json")
 @common_options
 def tags(cli: Cli) -> None:
     """List the tags and the number of pages with each."""
@@ -94,7 +92,7 @@ def tags(cli: Cli) -> None:
     )
 
 
-@pages_command.command("links", examples=("prowess pages links roadmap", "prowess pages links roadmap --json"))
+@pages_command.subcommand("links", "prowess pages links roadmap", "prowess pages links roadmap --json")
 @click.argument("slug", metavar="PAGE")
 @common_options
 def links(slug: str, cli: Cli) -> None:
@@ -111,7 +109,7 @@ def links(slug: str, cli: Cli) -> None:
         click.echo("No links from or to this page.")
 
 
-@pages_command.command("history", examples=("prowess pages history roadmap", "prowess pages history roadmap --limit 5"))
+@pages_command.subcommand("history", "prowess pages history roadmap", "prowess pages history roadmap --limit 5")
 @click.argument("slug", metavar="PAGE")
 @limit_option("commits", default=20, most=200)
 @common_options

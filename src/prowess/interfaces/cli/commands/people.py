@@ -42,7 +42,7 @@ def org_command() -> None:
     """
 
 
-@org_command.command("list", examples=("prowess org list", "prowess org list --json"))
+@org_command.subcommand("list", "prowess org list", "prowess org list --json")
 @common_options
 def list_organizations(cli: Cli) -> None:
     """List the organizations."""
@@ -55,7 +55,7 @@ def list_organizations(cli: Cli) -> None:
     )
 
 
-@org_command.command("create", examples=("prowess org create acme", "prowess org create acme --name 'Acme Inc'"))
+@org_command.subcommand("create", "prowess org create acme", "prowess org create acme --name 'Acme Inc'")
 @click.argument("id")
 @click.option("--name", default="", help="Name to show (default: the id).")
 @common_options
@@ -69,7 +69,7 @@ def create_organization(id: str, name: str, cli: Cli) -> None:
     cli.print(created, f"Created the organization {created.id}. {next_step}")
 
 
-@org_command.command("show", examples=("prowess org show acme", "prowess org show acme --json"))
+@org_command.subcommand("show", "prowess org show acme", "prowess org show acme --json")
 @click.argument("id")
 @common_options
 def show_organization(id: str, cli: Cli) -> None:
@@ -87,7 +87,7 @@ def show_organization(id: str, cli: Cli) -> None:
     _print_members(members, id, cli)
 
 
-@org_command.command("deactivate", examples=("prowess org deactivate acme", "prowess org deactivate acme --yes --json"))
+@org_command.subcommand("deactivate", "prowess org deactivate acme", "prowess org deactivate acme --yes --json")
 @click.argument("id")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common_options
@@ -106,9 +106,8 @@ def user_command() -> None:
     """Add, change and remove the users of an organization."""
 
 
-@user_command.command(
-    "add",
-    examples=("prowess user add ann --org acme --admin", "prowess user add bob --org acme --permissions skills.read"),
+@user_command.subcommand(
+    "add", "prowess user add ann --org acme --admin", "prowess user add bob --org acme --permissions skills.read"
 )
 @click.argument("user")
 @org_option
@@ -157,12 +156,10 @@ def _issuer() -> str:
     return issuer
 
 
-@user_command.command(
+@user_command.subcommand(
     "change",
-    examples=(
-        "prowess user change bob --org acme --admin",
-        "prowess user change bob --org acme --permissions skills.read",
-    ),
+    "prowess user change bob --org acme --admin",
+    "prowess user change bob --org acme --permissions skills.read",
 )
 @click.argument("user")
 @org_option
@@ -190,7 +187,7 @@ def change_user(user: str, organization: str, admin: bool, permissions: str | No
     cli.print(member, f"{member.user_id} now has {', '.join(member.permissions)} in {member.organization_id}.")
 
 
-@user_command.command("list", examples=("prowess user list --org acme", "prowess user list --org acme --json"))
+@user_command.subcommand("list", "prowess user list --org acme", "prowess user list --org acme --json")
 @org_option
 @common_options
 def list_users(organization: str, cli: Cli) -> None:
@@ -209,7 +206,7 @@ def _print_members(members: list[Member], organization: str, cli: Cli) -> None:
     )
 
 
-@user_command.command("show", examples=("prowess user show ann --org acme", "prowess user show ann --org acme --json"))
+@user_command.subcommand("show", "prowess user show ann --org acme", "prowess user show ann --org acme --json")
 @click.argument("user")
 @org_option
 @common_options
@@ -230,12 +227,10 @@ def show_user(user: str, organization: str, cli: Cli) -> None:
     print_tokens(tokens, cli)
 
 
-@user_command.command(
+@user_command.subcommand(
     "sign-in",
-    examples=(
-        "prowess user sign-in ann --org acme",
-        "prowess user sign-in ann --org acme --url https://prowess.example.com",
-    ),
+    "prowess user sign-in ann --org acme",
+    "prowess user sign-in ann --org acme --url https://prowess.example.com",
 )
 @click.argument("user")
 @org_option
@@ -259,9 +254,7 @@ def make_link(user: str, organization: str, url: str, token_file: Path | None, c
     cli.print({"link": link}, link)
 
 
-@user_command.command(
-    "remove", examples=("prowess user remove bob --org acme", "prowess user remove bob --everywhere --yes")
-)
+@user_command.subcommand("remove", "prowess user remove bob --org acme", "prowess user remove bob --everywhere --yes")
 @click.argument("user")
 @org_option
 @click.option("--everywhere", is_flag=True, help="Deactivate the user in all organizations, for ever.")

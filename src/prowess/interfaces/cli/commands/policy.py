@@ -31,12 +31,8 @@ def policy_command(cli: Cli) -> None:
         _print_policy(cli.call(lambda prowess: prowess.policy.get(), quick=True), cli)
 
 
-@policy_command.command(
-    "set",
-    examples=(
-        "prowess policy set skill_enablement_policy prompt-user",
-        "prowess policy set skills_max_prompt_chars 32000",
-    ),
+@policy_command.subcommand(
+    "set", "prowess policy set skill_enablement_policy prompt-user", "prowess policy set skills_max_prompt_chars 32000"
 )
 @click.argument("name")
 @click.argument("value")
@@ -49,9 +45,8 @@ def set_setting(name: str, value: str, cli: Cli) -> None:
     _change_setting(name, _parse_value(value), cli)
 
 
-@policy_command.command(
-    "reset",
-    examples=("prowess policy reset skill_enablement_policy", "prowess policy reset skills_max_prompt_chars --json"),
+@policy_command.subcommand(
+    "reset", "prowess policy reset skill_enablement_policy", "prowess policy reset skills_max_prompt_chars --json"
 )
 @click.argument("name")
 @common_options
@@ -60,7 +55,7 @@ def reset_setting(name: str, cli: Cli) -> None:
     _change_setting(name, None, cli)
 
 
-@policy_command.command("roles", examples=("prowess policy roles", "prowess policy roles --json"))
+@policy_command.subcommand("roles", "prowess policy roles", "prowess policy roles --json")
 @common_options
 def list_roles(cli: Cli) -> None:
     """List the roles, with the actions that each allows and on which skills."""
@@ -133,7 +128,7 @@ def env_command() -> None:
     """
 
 
-@env_command.command("list", examples=("prowess env list", "prowess env list my-skill"))
+@env_command.subcommand("list", "prowess env list", "prowess env list my-skill")
 @click.argument("slug", required=False, default="")
 @common_options
 def list_env(slug: str, cli: Cli) -> None:
@@ -150,8 +145,8 @@ def list_env(slug: str, cli: Cli) -> None:
     )
 
 
-@env_command.command(
-    "allow", examples=("prowess env allow my-skill GITHUB_TOKEN", "prowess env allow my-skill GITHUB_TOKEN --json")
+@env_command.subcommand(
+    "allow", "prowess env allow my-skill GITHUB_TOKEN", "prowess env allow my-skill GITHUB_TOKEN --json"
 )
 @click.argument("slug")
 @click.argument("name")
@@ -170,8 +165,8 @@ def allow_env(slug: str, name: str, cli: Cli) -> None:
             click.echo(f"{grant.name} is not set in this environment.", err=True)
 
 
-@env_command.command(
-    "forbid", examples=("prowess env forbid my-skill GITHUB_TOKEN", "prowess env forbid my-skill GITHUB_TOKEN --json")
+@env_command.subcommand(
+    "forbid", "prowess env forbid my-skill GITHUB_TOKEN", "prowess env forbid my-skill GITHUB_TOKEN --json"
 )
 @click.argument("slug")
 @click.argument("name")

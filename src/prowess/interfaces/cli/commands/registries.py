@@ -35,9 +35,10 @@ def registry_group(kind: EntryKind, summary: str) -> CommandGroup:
 
 
 def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
-    @group.command(
+    @group.subcommand(
         "list",
-        examples=(f"prowess {kind}s list", f"prowess {kind}s list --json"),
+        f"prowess {kind}s list",
+        f"prowess {kind}s list --json",
         help=f"List the available {kind}s: from the workspace, the home folder, the database and skills.",
     )
     @common_options
@@ -60,9 +61,10 @@ def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
         if has_table and bad:
             click.echo(f"{bad} of these cannot be used. `prowess {kind}s validate` shows why.", err=True)
 
-    @group.command(
+    @group.subcommand(
         "show",
-        examples=(f"prowess {kind}s show my-{kind}", f"prowess {kind}s show my-{kind}@1.2.0"),
+        f"prowess {kind}s show my-{kind}",
+        f"prowess {kind}s show my-{kind}@1.2.0",
         help=f"Show one {kind}: the latest release, or the version given.",
     )
     @click.argument("reference", metavar="ID[@VERSION]")
@@ -77,9 +79,10 @@ def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
             raise unusable_entry(entry)
         _print_entry(entry, cli)
 
-    @group.command(
+    @group.subcommand(
         "validate",
-        examples=(f"prowess {kind}s validate", f"prowess {kind}s validate {kind}s/"),
+        f"prowess {kind}s validate",
+        f"prowess {kind}s validate {kind}s/",
         help=f"Check {kind} files, or all available {kind}s, and show how to fix problems.",
     )
     @click.argument("paths", nargs=-1, metavar="[PATH]...")
@@ -92,9 +95,10 @@ def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
 
 
 def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
-    @group.command(
+    @group.subcommand(
         "add",
-        examples=(f"prowess {kind}s add {kind}.yaml", f"prowess {kind}s add {kind}.yaml --json"),
+        f"prowess {kind}s add {kind}.yaml",
+        f"prowess {kind}s add {kind}.yaml --json",
         help=f"Store a {kind} from a file for the organization. A stored version never changes.",
     )
     @click.argument("file", metavar="FILE")
@@ -103,9 +107,10 @@ def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
         entry, new = cli.call(lambda prowess: prowess.registry.add(kind, Path(file)))
         _print_outcome(entry.label, "added" if new else "unchanged", kind, cli)
 
-    @group.command(
+    @group.subcommand(
         "remove",
-        examples=(f"prowess {kind}s remove my-{kind}@1.0.0", f"prowess {kind}s remove my-{kind}@1.0.0 --json"),
+        f"prowess {kind}s remove my-{kind}@1.0.0",
+        f"prowess {kind}s remove my-{kind}@1.0.0 --json",
         help=f"Remove one stored version of a {kind}. Files are not touched.",
     )
     @click.argument("reference", metavar="ID@VERSION")

@@ -47,8 +47,8 @@ for _command in SERVER_COMMANDS:
     registry_command.add_command(_command)
 
 
-@registry_command.command(
-    "search", examples=("prowess registry search postgres slow queries", "prowess registry search git --limit 3 --json")
+@registry_command.subcommand(
+    "search", "prowess registry search postgres slow queries", "prowess registry search git --limit 3 --json"
 )
 @click.argument("query", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1, 50), default=10, show_default=True, help="How many to show.")
@@ -64,8 +64,8 @@ def search_registry(query: Sequence[str], limit: int, registry: str, cli: Cli) -
         click.echo(f"\nShow one before you install it: prowess registry show {_reference(found[0])}", err=True)
 
 
-@registry_command.command(
-    "trending", examples=("prowess registry trending", "prowess registry trending --registry clawhub --json")
+@registry_command.subcommand(
+    "trending", "prowess registry trending", "prowess registry trending --registry clawhub --json"
 )
 @click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True, help="How many to show.")
 @registry_option
@@ -77,8 +77,8 @@ def list_trending(limit: int, registry: str, cli: Cli) -> None:
     _print_hits(found, cli, first="place", empty="The registry lists no skill.")
 
 
-@registry_command.command(
-    "show", examples=("prowess registry show owner/repo/skill", "prowess registry show clawhub:gifgrep --text")
+@registry_command.subcommand(
+    "show", "prowess registry show owner/repo/skill", "prowess registry show clawhub:gifgrep --text"
 )
 @click.argument("id")
 @click.option("--text", is_flag=True, help="Also print its document, with hidden characters written out.")
@@ -101,12 +101,10 @@ def show_registry_skill(id: str, text: bool, registry: str, cli: Cli) -> None:
         click.echo(f"\n{clean(show_hidden(found.content))}")
 
 
-@registry_command.command(
+@registry_command.subcommand(
     "install",
-    examples=(
-        "prowess registry install owner/repo/skill",
-        "prowess registry install clawhub:gifgrep --digest SHA256 --json",
-    ),
+    "prowess registry install owner/repo/skill",
+    "prowess registry install clawhub:gifgrep --digest SHA256 --json",
 )
 @click.argument("id")
 @click.option("--scope", type=click.Choice(("account", "org", "user")), help="Where to keep it (default: account).")

@@ -222,9 +222,7 @@ def token_group() -> None:
     """Create, list and revoke the tokens of your registry, in its folder."""
 
 
-@token_group.command(
-    "create", examples=("prowess registry token create ann", "prowess registry token create ci --read")
-)
+@token_group.subcommand("create", "prowess registry token create ann", "prowess registry token create ci --read")
 @click.argument("publisher")
 @click.option("--read", is_flag=True, help="Only for reading a private registry.")
 @_folder_option
@@ -239,7 +237,7 @@ def create_token(publisher: str, read: bool, folder: str | None, cli: Cli) -> No
     click.echo(secret)
 
 
-@token_group.command("list", examples=("prowess registry token list", "prowess registry token list --json"))
+@token_group.subcommand("list", "prowess registry token list", "prowess registry token list --json")
 @_folder_option
 @json_option
 def list_tokens(folder: str | None, cli: Cli) -> None:
@@ -252,9 +250,8 @@ def list_tokens(folder: str | None, cli: Cli) -> None:
     )
 
 
-@token_group.command(
-    "revoke",
-    examples=("prowess registry token revoke 1a2b3c4d", "prowess registry token revoke 1a2b3c4d --folder /srv/skills"),
+@token_group.subcommand(
+    "revoke", "prowess registry token revoke 1a2b3c4d", "prowess registry token revoke 1a2b3c4d --folder /srv/skills"
 )
 @click.argument("id")
 @_folder_option

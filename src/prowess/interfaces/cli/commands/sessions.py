@@ -99,7 +99,7 @@ def sessions_command(cli: Cli) -> None:
     )
 
 
-@sessions_command.command("show", examples=("prowess sessions show default", "prowess sessions show review --json"))
+@sessions_command.subcommand("show", "prowess sessions show default", "prowess sessions show review --json")
 @click.argument("name")
 @common_options
 def show_session(name: str, cli: Cli) -> None:
@@ -108,9 +108,8 @@ def show_session(name: str, cli: Cli) -> None:
     cli.print(session_json(session), lambda: print_session(session))
 
 
-@sessions_command.command(
-    "open",
-    examples=("prowess sessions open review --budget 40000", "prowess sessions open review --role reviewer"),
+@sessions_command.subcommand(
+    "open", "prowess sessions open review --budget 40000", "prowess sessions open review --role reviewer"
 )
 @click.argument("name")
 @click.option("--role", default="", help="Role that limits what the conversation may do.")
@@ -129,7 +128,7 @@ def open_session(name: str, role: str, model: str, window: int | None, budget: i
     cli.print(session_json(session), format_budget(session))
 
 
-@sessions_command.command("close", examples=("prowess sessions close review", "prowess sessions close review --json"))
+@sessions_command.subcommand("close", "prowess sessions close review", "prowess sessions close review --json")
 @click.argument("name")
 @common_options
 def close_session(name: str, cli: Cli) -> None:

@@ -31,13 +31,11 @@ def source_command() -> None:
     """Copy skills from repositories and URLs, and keep them in step."""
 
 
-@source_command.command(
+@source_command.subcommand(
     "add",
-    examples=(
-        "prowess source add acme/runbooks",
-        "prowess source add acme/runbooks --path skills --ref main --auto",
-        "prowess source add https://example.com/skill.md --dry-run",
-    ),
+    "prowess source add acme/runbooks",
+    "prowess source add acme/runbooks --path skills --ref main --auto",
+    "prowess source add https://example.com/skill.md --dry-run",
 )
 @click.argument("address", metavar="SOURCE")
 @click.option("--name", default="", metavar="NAME", help="Name to show (default: the address).")
@@ -148,7 +146,7 @@ def _parse_address(address: str, *, ref: str, path: str, registry: bool) -> tupl
     return "github", config
 
 
-@source_command.command("list", examples=("prowess source list", "prowess source list --json"))
+@source_command.subcommand("list", "prowess source list", "prowess source list --json")
 @common_options
 def list_sources(cli: Cli) -> None:
     """List the sources, and how their last sync ended."""
@@ -182,7 +180,7 @@ def _address(source: Source) -> str:
     )
 
 
-@source_command.command("show", examples=("prowess source show 3f2a91c0", "prowess source show 3f2a91c0 --json"))
+@source_command.subcommand("show", "prowess source show 3f2a91c0", "prowess source show 3f2a91c0 --json")
 @_id_argument
 @common_options
 def show_source(id: str, cli: Cli) -> None:
@@ -219,13 +217,11 @@ def show_source(id: str, cli: Cli) -> None:
         click.echo(f"{problem['status']:<10} {one_line(text)}".rstrip())
 
 
-@source_command.command(
+@source_command.subcommand(
     "sync",
-    examples=(
-        "prowess source sync 3f2a91c0",
-        "prowess source sync --stale",
-        "prowess source sync 3f2a91c0 --take restart-db",
-    ),
+    "prowess source sync 3f2a91c0",
+    "prowess source sync --stale",
+    "prowess source sync 3f2a91c0 --take restart-db",
 )
 @click.argument("id", required=False, metavar="[ID]")
 @click.option("--stale", is_flag=True, help="Sync every source whose interval has passed.")
@@ -272,9 +268,7 @@ def _sync(id: str, take: tuple[str, ...], cli: Cli, *, dry_run: bool = False) ->
         return cli.call(work)
 
 
-@source_command.command(
-    "remove", examples=("prowess source remove 3f2a91c0", "prowess source remove 3f2a91c0 --with-skills")
-)
+@source_command.subcommand("remove", "prowess source remove 3f2a91c0", "prowess source remove 3f2a91c0 --with-skills")
 @_id_argument
 @click.option("--with-skills", is_flag=True, help="Also delete its skills, except those that were edited here.")
 @common_options
@@ -296,7 +290,7 @@ def remove_source(id: str, with_skills: bool, cli: Cli) -> None:
     )
 
 
-@source_command.command("enable", examples=("prowess source enable 3f2a91c0", "prowess source enable Runbooks --json"))
+@source_command.subcommand("enable", "prowess source enable 3f2a91c0", "prowess source enable Runbooks --json")
 @_id_argument
 @common_options
 def enable_source(id: str, cli: Cli) -> None:
@@ -304,9 +298,7 @@ def enable_source(id: str, cli: Cli) -> None:
     _switch(id, cli, enabled=True)
 
 
-@source_command.command(
-    "disable", examples=("prowess source disable 3f2a91c0", "prowess source disable Runbooks --json")
-)
+@source_command.subcommand("disable", "prowess source disable 3f2a91c0", "prowess source disable Runbooks --json")
 @_id_argument
 @common_options
 def disable_source(id: str, cli: Cli) -> None:

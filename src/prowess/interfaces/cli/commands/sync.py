@@ -46,13 +46,11 @@ def sync_command() -> None:
     """
 
 
-@sync_command.command(
+@sync_command.subcommand(
     "push",
-    examples=(
-        "prowess sync push ~/Dropbox/prowess",
-        "prowess sync push git@github.com:me/my-skills.git",
-        "prowess sync push s3://my-bucket/prowess",
-    ),
+    "prowess sync push ~/Dropbox/prowess",
+    "prowess sync push git@github.com:me/my-skills.git",
+    "prowess sync push s3://my-bucket/prowess",
 )
 @_location_options
 @common_options
@@ -68,9 +66,8 @@ def push(location: str, name: str, cli: Cli) -> None:
         click.echo("A sync key was created. Run `prowess sync key` to copy it to your other devices.")
 
 
-@sync_command.command(
-    "pull",
-    examples=("prowess sync pull ~/Dropbox/prowess", "prowess sync pull", "prowess sync pull --theirs release-notes"),
+@sync_command.subcommand(
+    "pull", "prowess sync pull ~/Dropbox/prowess", "prowess sync pull", "prowess sync pull --theirs release-notes"
 )
 @_location_options
 @click.option("--theirs", multiple=True, metavar="SLUG", help="Resolve a conflict: take the skill from LOCATION.")
@@ -89,7 +86,7 @@ def pull(location: str, name: str, theirs: tuple[str, ...], mine: tuple[str, ...
         raise click.exceptions.Exit(1)
 
 
-@sync_command.command("status", examples=("prowess sync status", "prowess sync status ~/Dropbox/prowess --json"))
+@sync_command.subcommand("status", "prowess sync status", "prowess sync status ~/Dropbox/prowess --json")
 @_location_options
 @common_options
 def status(location: str, name: str, cli: Cli) -> None:
@@ -99,7 +96,7 @@ def status(location: str, name: str, cli: Cli) -> None:
     _report(result, "Nothing differs", cli)
 
 
-@sync_command.command("key", examples=("prowess sync key", "prowess sync key --set"))
+@sync_command.subcommand("key", "prowess sync key", "prowess sync key --set")
 @click.option(
     "--set", "to_set", is_flag=True, help="Use the key of another device. It is asked for, or read from stdin."
 )

@@ -39,13 +39,11 @@ def token_command() -> None:
     """List, create and revoke tokens for the HTTP API and MCP."""
 
 
-@token_command.command(
+@token_command.subcommand(
     "create",
-    examples=(
-        "prowess token create --org acme --user ann --expires 30d",
-        "prowess token create --org acme --user ann --for-agent builder --json",
-        "prowess token create ci --scopes skills.read,skills.run --expires never",
-    ),
+    "prowess token create --org acme --user ann --expires 30d",
+    "prowess token create --org acme --user ann --for-agent builder --json",
+    "prowess token create ci --scopes skills.read,skills.run --expires never",
 )
 @click.argument("name", required=False, default="")
 @org_option
@@ -95,7 +93,7 @@ def create_token(
     click.echo(created.secret)
 
 
-@token_command.command("list", examples=("prowess token list", "prowess token list --org acme --json"))
+@token_command.subcommand("list", "prowess token list", "prowess token list --org acme --json")
 @org_option
 @click.option("--user", default="", metavar="ID", help="Only those of this user.")
 @common_options
@@ -133,7 +131,7 @@ def print_tokens(tokens: list[Token], cli: Cli) -> None:
     )
 
 
-@token_command.command("revoke", examples=("prowess token revoke 3f2a91c0", "prowess token revoke 3f2a91c0 --json"))
+@token_command.subcommand("revoke", "prowess token revoke 3f2a91c0", "prowess token revoke 3f2a91c0 --json")
 @click.argument("id")
 @common_options
 def revoke_token(id: str, cli: Cli) -> None:

@@ -187,8 +187,8 @@ def traces_command() -> None:
     """
 
 
-@traces_command.command(
-    "list", examples=("prowess traces list --skill my-skill", "prowess traces list --status failed --since 7d")
+@traces_command.subcommand(
+    "list", "prowess traces list --skill my-skill", "prowess traces list --status failed --since 7d"
 )
 @_filter_options
 @click.option("--session", default="", metavar="ID", help="Only runs in this conversation.")
@@ -220,7 +220,7 @@ def list_traces(
         click.echo(f"These are the newest {limit:,}. `--limit N` lists more.", err=True)
 
 
-@traces_command.command("show", examples=("prowess traces show 3f2a", "prowess traces show 3f2a --json"))
+@traces_command.subcommand("show", "prowess traces show 3f2a", "prowess traces show 3f2a --json")
 @click.argument("id")
 @common_options
 def show_trace(id: str, cli: Cli) -> None:
@@ -238,7 +238,7 @@ def show_trace(id: str, cli: Cli) -> None:
     cli.print({**to_json(trace), "resumable": resumable}, lambda: _print_trace(trace, resumable=resumable))
 
 
-@traces_command.command("tail", examples=("prowess traces tail", "prowess traces tail --status failed --json"))
+@traces_command.subcommand("tail", "prowess traces tail", "prowess traces tail --status failed --json")
 @_filter_options
 @click.option("--session", default="", metavar="ID", help="Only runs in this conversation.")
 @click.option(
@@ -284,9 +284,8 @@ async def _print_followed(traces: AsyncGenerator[Trace], cli: Cli) -> None:
                 click.echo("  ".join(cell for cell in _trace_cells(trace) if cell != MISSING))
 
 
-@traces_command.command(
-    "export",
-    examples=("prowess traces export --out traces.jsonl", "prowess traces export --format dspy --skill my-skill"),
+@traces_command.subcommand(
+    "export", "prowess traces export --out traces.jsonl", "prowess traces export --format dspy --skill my-skill"
 )
 @click.option(
     "--format",

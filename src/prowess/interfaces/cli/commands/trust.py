@@ -38,9 +38,7 @@ def trust_command() -> None:
     """
 
 
-@trust_command.command(
-    "accept", examples=("prowess trust accept my-skill", "prowess trust accept .agents/skills --always")
-)
+@trust_command.subcommand("accept", "prowess trust accept my-skill", "prowess trust accept .agents/skills --always")
 @click.argument("target", default="", required=False)
 @click.option("--always", is_flag=True, help="Trust everything in the folder TARGET, including future changes.")
 @token_option
@@ -57,7 +55,7 @@ def accept(target: str, always: bool, token_file: Path | None, cli: Cli) -> None
         _accept(target, token_file, cli)
 
 
-@trust_command.command("show", examples=("prowess trust show", "prowess trust show my-skill --json"))
+@trust_command.subcommand("show", "prowess trust show", "prowess trust show my-skill --json")
 @click.argument("target", default="", required=False)
 @common_options
 def show(target: str, cli: Cli) -> None:
@@ -68,7 +66,7 @@ def show(target: str, cli: Cli) -> None:
     cli.print(preview, lambda: print_preview(preview.skills) if preview.skills else _print_nothing(preview))
 
 
-@trust_command.command("list", examples=("prowess trust list", "prowess trust list --json"))
+@trust_command.subcommand("list", "prowess trust list", "prowess trust list --json")
 @common_options
 def list_trusted(cli: Cli) -> None:
     """List the accepted skills and folders."""
@@ -76,7 +74,7 @@ def list_trusted(cli: Cli) -> None:
     cli.print(found, lambda: _print_list(found))
 
 
-@trust_command.command("revoke", examples=("prowess trust revoke my-skill", "prowess trust revoke .agents/skills"))
+@trust_command.subcommand("revoke", "prowess trust revoke my-skill", "prowess trust revoke .agents/skills")
 @click.argument("target")
 @common_options
 def revoke(target: str, cli: Cli) -> None:
