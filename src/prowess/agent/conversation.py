@@ -9,6 +9,7 @@ from typing import Any, Literal
 from prowess.session.session import Session
 from prowess.storage.clock import now
 from prowess.storage.conversations import ConversationRow, ConversationState, MemoryRow, MessageRole, MessageRow
+from prowess.storage.rows import convert_row
 
 ConversationFormat = Literal["json", "markdown"]
 CONVERSATION_FORMATS: tuple[ConversationFormat, ...] = ("json", "markdown")
@@ -84,10 +85,10 @@ def to_conversation(
     """Return the conversation of a row."""
     # The process that worked on the turn is gone.
     lost = row.state == "running" and row.lease_until < now()
-    return Conversation(
-        id=row.id,
+    return convert_row(
+        row,
+        Conversation,
         name=session.name if session else row.id,
-        title=row.title,
         state="stopped" if lost else row.state,
         role=session.role if session else "",
         model=session.model if session else "",
@@ -95,33 +96,19 @@ def to_conversation(
         approvals=tuple(dict.fromkeys(row.pending.values())),
         error=error,
         skills=tuple(skill.slug for skill in session.enabled) if session else (),
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
         cost_usd=row.cost,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
         messages=tuple(map(to_message, messages)),
     )
 
 
 def to_message(row: MessageRow) -> ConversationMessage:
     """Return the message of a row."""
-    return ConversationMessage(
-        number=row.number,
-        turn=row.turn,
-        role=row.role,
-        text=row.text,
-        calls=tuple(row.calls),
-        call_id=row.call_id,
-        name=row.name,
-        detail=row.detail,
-        created_at=row.created_at,
-    )
+    return convert_row(row, ConversationMessage, calls=tuple(row.calls))
 
 
 def to_fact(row: MemoryRow) -> RememberedFact:
     """Return the fact of a row."""
-    return RememberedFact(id=row.id, text=row.text, created_by=row.created_by, created_at=row.created_at)
+    return convert_row(row, RememberedFact)
 
 
 def export_conversation(conversation: Conversation, format: ConversationFormat) -> str:

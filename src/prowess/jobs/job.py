@@ -9,6 +9,7 @@ from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.skill.kinds import JsonObject
 from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import OPEN, JobKind, JobRow, JobState
+from prowess.storage.rows import convert_row
 
 DEFAULT_CONCURRENCY = 4
 MAX_CONCURRENCY = 256
@@ -65,26 +66,15 @@ class Job:
 def to_job(row: JobRow, *, workers: int = 0) -> Job:
     """Return a stored job as interfaces show it."""
     error = JobError(code=row.error_code, message=row.error or "", hint=row.hint or "") if row.error_code else None
-    return Job(
-        id=row.id,
-        kind=row.kind,
-        name=row.name,
-        state=row.state,
+    return convert_row(
+        row,
+        Job,
         skill=row.skill_slug,
         digest=row.skill_digest,
         user=row.user_id,
-        attempt=row.attempt,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        total=row.total,
-        done=row.done,
-        failed=row.failed,
         cost_usd=row.cost,
-        approval_id=row.approval_id,
         error=error,
         workers=workers if row.is_open else 0,
-        result=row.result,
     )
 
 

@@ -60,6 +60,12 @@ def row_values(row: object) -> dict[str, Any]:
     return {name: getattr(row, name) for name in type(row).__annotations__}
 
 
+def convert_row(row: object, kind: Callable[..., Row], **others: Any) -> Row:
+    """Return a dataclass with the values of the fields that it shares with a row, and these others."""
+    shared = type(row).__annotations__.keys() & kind.__annotations__.keys()
+    return kind(**{name: getattr(row, name) for name in shared - others.keys()}, **others)
+
+
 def make_row(kind: Callable[..., Row], values: Sequence[Any], documents: Sequence[str] = ()) -> Row:
     """Return the dataclass whose fields have these values, in their order. `documents` are read as `raw_json`."""
     row: dict[str, Any] = dict(zip(kind.__annotations__, values, strict=True))

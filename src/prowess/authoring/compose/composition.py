@@ -11,6 +11,7 @@ from prowess.skill.kinds import JsonObject
 from prowess.skill.validate import VALIDATION_CODES
 from prowess.storage.compositions import CompositionRow, CompositionState, RoundRow
 from prowess.storage.driver_errors import reading
+from prowess.storage.rows import convert_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,36 +115,19 @@ def _describe(problem: Problem) -> JsonObject:
 
 def to_composition(row: CompositionRow, round: RoundRow | None = None) -> Composition:
     """Return a stored composition as interfaces show it."""
-    return Composition(
-        id=row.id,
-        state=row.state,
-        request=row.request,
-        skill=row.skill,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        saved_as=row.saved_as,
-        saved_digest=row.saved_digest,
-        number=row.round,
-        round=to_round(round) if round else None,
-    )
+    return convert_row(row, Composition, number=row.round, round=to_round(round) if round else None)
 
 
 def to_round(row: RoundRow) -> Round:
     """Return a stored round as interfaces show it."""
     with reading(f"Round {row.number} of the composition {row.composition_id}"):
-        return Round(
-            number=row.number,
-            previous=row.previous,
-            feedback=row.feedback,
-            actor=row.actor,
-            model=row.model,
+        return convert_row(
+            row,
+            Round,
             cost_usd=row.cost,
-            digest=row.digest,
             draft=Draft.model_validate(row.draft),
             files=tuple((str(path), int(size)) for path, _, size, _ in row.manifest),
             checks=Checks.from_json(row.checks),
-            created_at=row.created_at,
         )
 
 

@@ -9,6 +9,7 @@ from prowess.skill.kinds import JsonObject
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.driver_errors import reading
 from prowess.storage.evals import EvalRunRow, RunState
+from prowess.storage.rows import convert_row
 
 BEAT_SECONDS = 5.0
 """How often the process of a run shows that it is alive, and stores how far it is."""
@@ -145,20 +146,15 @@ def to_run(row: EvalRunRow, results: tuple[CaseResult, ...] = ()) -> EvalRun:
     state = state_of(row)
     with reading(f"The evaluation {row.id}"):
         arms = tuple(Arm(**fields) for fields in row.arms)
-    return EvalRun(
-        id=row.id,
+    return convert_row(
+        row,
+        EvalRun,
         skill=row.skill_slug,
         digest=row.skill_digest,
         state=state,
         user=row.user_id,
-        created_at=row.created_at,
         finished_at=None if state == "running" else row.finished_at,
-        total=row.total,
-        done=row.done,
-        failed=row.failed,
-        errors=row.errors,
         cost_usd=row.cost,
         arms=arms,
-        summary=row.summary,
         results=results,
     )

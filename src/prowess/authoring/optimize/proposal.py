@@ -12,6 +12,7 @@ from prowess.llm.model import Model
 from prowess.sidecar.protocol import OPTIMIZERS
 from prowess.skill.kinds import JsonObject
 from prowess.storage.proposals import ProposalRow, ProposalState
+from prowess.storage.rows import convert_row
 
 DEFAULT_CALLS = 500
 DEFAULT_MINUTES = 30.0
@@ -185,29 +186,7 @@ class Proposal:
 
 def to_proposal(row: ProposalRow) -> Proposal:
     """Return a stored optimization as interfaces show it."""
-    return Proposal(
-        id=row.id,
-        state=row.state,
-        skill=row.skill_slug,
-        scope=row.scope,
-        artifact=row.artifact,
-        method=row.method,
-        user=row.user_id,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        finished_at=row.finished_at,
-        base_digest=row.base_digest,
-        candidate_digest=row.candidate_digest,
-        calls=row.calls,
-        cost_usd=row.cost,
-        score=row.score,
-        reason=row.reason,
-        test=row.test,
-        live=row.live,
-        approver=row.approver,
-        approved_at=row.approved_at,
-        version=row.version,
-    )
+    return convert_row(row, Proposal, skill=row.skill_slug, user=row.user_id, cost_usd=row.cost)
 
 
 def event_data(row: ProposalRow) -> JsonObject:
