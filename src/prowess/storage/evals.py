@@ -17,6 +17,7 @@ from prowess.storage.tables import (
     belongs_to,
     count_rows,
     dialect_insert,
+    insert_or_update,
     insert_row,
     is_older,
     make_table,
@@ -83,13 +84,7 @@ sa.Index("ix_eval_runs_created", _R.organization_id, _R.created_at)
 sa.Index("ix_eval_results_cache", _C.organization_id, _C.user_id, _C.cache_key)
 _SUMMARY = [column for column in eval_runs.c if column.name != "plan"]
 _put_result = dialect_insert(eval_results, lambda insert: insert.on_conflict_do_nothing())
-_put_score = dialect_insert(
-    eval_scores,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=list(eval_scores.primary_key),
-        set_={name: insert.excluded[name] for name in ("created_at", "run_id", "score", "detail")},
-    ),
-)
+_put_score = insert_or_update(eval_scores, "created_at", "run_id", "score", "detail")
 
 
 def add_run(connection: sa.Connection, row: EvalRunRow) -> None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.rows import lock_name
-from prowess.storage.tables import dialect_insert, make_table, metadata, read_row, read_rows, texts
+from prowess.storage.tables import dialect_insert, insert_or_update, make_table, metadata, read_row, read_rows, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,13 +154,7 @@ _add_user = dialect_insert(users, lambda insert: insert.on_conflict_do_nothing()
 _add_identity = dialect_insert(
     identities, lambda insert: insert.on_conflict_do_nothing().returning(identities.c.user_id)
 )
-_put_member = dialect_insert(
-    memberships,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=("organization_id", "user_id"),
-        set_={name: insert.excluded[name] for name in ("role", "permissions", "created_by", "deactivated_at")},
-    ),
-)
+_put_member = insert_or_update(memberships, "role", "permissions", "created_by", "deactivated_at")
 
 
 def lock_members(connection: sa.Connection, organization_id: str) -> None:

@@ -73,6 +73,16 @@ def dialect_insert(
     return insert_for
 
 
+def insert_or_update(table: sa.Table, *changed: str) -> Callable[[sa.Connection], Any]:
+    """Return an insert as `dialect_insert` does, which changes these columns if there is a row with the same key."""
+    return dialect_insert(
+        table,
+        lambda insert: insert.on_conflict_do_update(
+            index_elements=list(table.primary_key), set_={name: insert.excluded[name] for name in changed}
+        ),
+    )
+
+
 def texts(*names: str) -> list[sa.Column[str]]:
     """Return columns of text that are never null."""
     return [sa.Column(name, sa.Text, nullable=False) for name in names]

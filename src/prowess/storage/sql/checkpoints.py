@@ -10,7 +10,7 @@ from prowess.storage.checkpoints import CheckpointRow
 from prowess.storage.owner import owner_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite
 from prowess.storage.sql.traces import RUNNING, traces
-from prowess.storage.tables import dialect_insert, make_table
+from prowess.storage.tables import insert_or_update, make_table
 
 checkpoints = make_table("run_checkpoints", CheckpointRow, key=("trace_id",))
 sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)
@@ -18,16 +18,7 @@ sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)
 _T = checkpoints.c
 _OURS = owner_condition(checkpoints)
 _OWNER = ("owner_organization", "owner_user")
-_CHANGES = ("created_at", "journal")
-KEEP = CompiledWrite(
-    dialect_insert(
-        checkpoints,
-        lambda insert: insert.on_conflict_do_update(
-            index_elements=[_T.trace_id], set_={name: insert.excluded[name] for name in _CHANGES}
-        ),
-    ),
-    values=checkpoints.c.keys(),
-)
+KEEP = CompiledWrite(insert_or_update(checkpoints, "created_at", "journal"), values=checkpoints.c.keys())
 _RUN = sa.exists().where(traces.c.id == _T.trace_id, traces.c.run_id == sa.bindparam("run"))
 _OF_RUN = sa.and_(_OURS, _T.artifact_name == sa.bindparam("artifact"), _RUN)
 NEWEST_OF_RUN = sa.select(checkpoints).where(_OF_RUN).order_by(_T.created_at.desc()).limit(1)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from prowess.storage.rows import CompiledSelect, raw_columns
 from prowess.storage.sources import Source
-from prowess.storage.tables import dialect_insert, make_table, metadata, texts
+from prowess.storage.tables import insert_or_update, make_table, metadata, texts
 
 skill_sources = make_table("skill_sources", Source, sequence=sa.BigInteger)
 skill_source_items = sa.Table(
@@ -58,13 +58,7 @@ ITEMS = (
     .where(_OF_SOURCE)
     .order_by(_items.slug)
 )
-put_items = dialect_insert(
-    skill_source_items,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=("source_id", "slug"),
-        set_={name: insert.excluded[name] for name in ("path", "digest", "revision", "updated_at")},
-    ),
-)
+put_items = insert_or_update(skill_source_items, "path", "digest", "revision", "updated_at")
 DELETE_ITEMS = sa.delete(skill_source_items).where(_OF_SOURCE)
 
 
