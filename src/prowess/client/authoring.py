@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from prowess.authoring.task import TaskProgress
 from prowess.client.part import Part, decode
 from prowess.client.runs import Jobs
+from prowess.client.skills import Skills
 from prowess.client.transport import segment
 from prowess.errors import Invalid, ProwessError, Refused
 
@@ -39,7 +41,6 @@ class Evals(Part):
 
         Raise what prevents the evaluation, such as `SpendExceeded`; results that were there by then are kept.
         """
-        from prowess.authoring.task import TaskProgress
 
         def show(job: Job) -> None:
             if on_progress is not None:
@@ -214,8 +215,6 @@ class Composer(Part):
         Raise `Refused` for an agent, `Invalid` if the round has errors, and `Conflict` if the round or the changed skill is
         another one now.
         """
-        from prowess.client.skills import Skills
-
         body = {"digest": digest, "scope": scope, "allow_collision": allow_collision}
         saved = await self._transport.post(f"{_composition_path(composition)}/approve", body)
         return await Skills(self._transport).get(f"{saved['scope']}:{saved['slug']}")

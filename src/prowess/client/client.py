@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from prowess.client.part import decode, session_name, unavailable
-from prowess.client.sessions import decode_session, load_error, session_path
-from prowess.client.skills import skill_path
+from prowess.client.sessions import Sessions, decode_session, load_error, session_path
+from prowess.client.skills import Skills, skill_path
 from prowess.client.transport import Transport, check_url
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.net.addresses import is_loopback
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from prowess.client.governance import Approvals, AuditLog, Organizations, Policy, Tokens, Users
     from prowess.client.records import Events, Traces
     from prowess.client.runs import Jobs, Runs
-    from prowess.client.sessions import Sessions
-    from prowess.client.skills import Skills
     from prowess.client.sources import Registries, Sources
     from prowess.match.recommendation import Recommendation
     from prowess.policy.actor import Actor
@@ -67,8 +65,6 @@ class AsyncClient:
     @cached_property
     def skills(self) -> Skills:
         """Read, search, write, import and export skills."""
-        from prowess.client.skills import Skills
-
         return Skills(self._transport)
 
     @cached_property
@@ -81,8 +77,6 @@ class AsyncClient:
     @cached_property
     def sessions(self) -> Sessions:
         """Open, list, change and close sessions."""
-        from prowess.client.sessions import Sessions
-
         return Sessions(self._transport)
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
+from prowess.agent.updates import UPDATE_KINDS, TurnEnded
 from prowess.client.part import JsonObject, Part, decode
 from prowess.client.problems import make_error
 from prowess.client.runs import SILENCE_SECONDS
@@ -82,8 +83,6 @@ class Agent(Part):
         return _decode(read_json(await self._transport.send("PATCH", path, json=values)))
 
     async def _follow(self, path: str, body: JsonObject) -> AsyncGenerator[Update]:
-        from prowess.agent.updates import TurnEnded
-
         async with self._transport.stream("POST", path, json=body, silence=SILENCE_SECONDS) as stream:
             async for event in stream:
                 data = cast("JsonObject", event.json()) if event.data else {}
@@ -105,7 +104,5 @@ def _decode(value: JsonObject) -> Conversation:
 
 def _decode_update(data: JsonObject) -> Update | None:
     """Return an update from its JSON; None for a kind that this version does not know."""
-    from prowess.agent.updates import UPDATE_KINDS
-
     kind = UPDATE_KINDS.get(str(data.get("kind")))
     return decode(kind, data) if kind else None

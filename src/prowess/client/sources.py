@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.client.part import Part, decode, decode_all
 from prowess.client.problems import make_error
+from prowess.client.skills import Skills
 from prowess.client.transport import read_json, segment
 from prowess.errors import Problem
 
@@ -152,7 +153,6 @@ class Registries(Part):
         self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
     ) -> Skill:
         """Store a skill of a registry in the catalog. With `digest`, only if the registry still sends exactly these files."""
-        from prowess.client.skills import Skills
         from prowess.skill.model import Provenance
 
         address = id if "://" in id or not registry else f"{registry}:{id}"

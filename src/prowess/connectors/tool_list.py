@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.store import SearchDocument
 from prowess.connectors.results import clean
-from prowess.errors import RunFailed
+from prowess.errors import RunFailed, Unavailable
 from prowess.skill.json_values import json_value
 from prowess.skill.slug import slugify
 
@@ -107,7 +107,6 @@ def _clean_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 def search_tools(query: str, tools: Sequence[ConnectorTool], *, limit: int) -> list[tuple[ConnectorTool, float]]:
     """Return the tools that fit a query, best first, with scores from 0 to 1. Blocking."""
-    from prowess.errors import Unavailable
     from prowess.match.index import Index
     from prowess.match.ranking import rank
     from prowess.match.vectors.embedder import WordsOnly

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from prowess.engine.context import Part, check_limit
 from prowess.engine.events import Events
+from prowess.engine.reviewed_files import diff_files, find_files, find_requested_files, keep_files
 from prowess.errors import Invalid, NotFound, Refused
+from prowess.policy.trust import TrustRecords
+from prowess.skill.needs import read_needs
 from prowess.storage import ledger
+from prowess.storage.audit_chain import verify_audit
+from prowess.storage.clock import parse_moment
+from prowess.storage.counts import last_audit
+from prowess.storage.sqlite import no_deadline
+from prowess.storage.trust import list_folders
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -91,15 +99,11 @@ class Approvals(Part):
 
     async def package(self, approval_id: str) -> Package | None:
         """Return the files that a request is about, or None if they are no longer, or not yet, in the catalog."""
-        from prowess.engine.reviewed_files import find_requested_files
-
         row = await self._read_as_person(approval_id)
         return await offload(lambda: find_requested_files(self._context, row))
 
     async def diff(self, approval_id: str) -> str:
         """Return what changed since the version that was accepted before, as text; '' if there was none."""
-        from prowess.engine.reviewed_files import diff_files
-
         row = await self._read_as_person(approval_id)
         if row.detail.get("diff"):
             return str(row.detail["diff"])
@@ -122,16 +126,12 @@ class Approvals(Part):
         await offload(lambda: context.resources.gate.end(context.actor, "approve", outcome))
 
     def _keep_files(self, row: ApprovalRow) -> None:
-        from prowess.engine.reviewed_files import find_files, keep_files
-
         package = find_files(self._context, row.slug, row.digest, scope=_scope_of(row))
         if package is not None:
             keep_files(self._context, [package])
 
 
 def _read_moment(text: str) -> str:
-    from prowess.storage.clock import parse_moment
-
     try:
         return parse_moment(text) if text else ""
     except ValueError as error:
@@ -196,7 +196,6 @@ class Environment(Part):
     async def allow(self, slug: str, name: str) -> EnvGrant:
         """Let the current version of a skill read a variable that it declares. Only an administrator can."""
         from prowess.policy.grants import EnvGrant
-        from prowess.skill.needs import read_needs
 
         context = self._context
 
@@ -230,7 +229,6 @@ class Environment(Part):
 
     def _read_grants(self, address: str, policy: OrgPolicy) -> Sequence[EnvGrant]:
         from prowess.policy.grants import list_env_grants
-        from prowess.skill.needs import read_needs
 
         try:
             skill = self._context.catalog.find(address)[1]
@@ -277,8 +275,6 @@ class AuditLog(Part):
 
     async def last(self) -> int:
         """Return the number of the newest row, or 0."""
-        from prowess.storage.counts import last_audit
-
         return await offload(self._read, last_audit)
 
     async def verify(self, *, head: str = "") -> AuditVerdict:
@@ -287,8 +283,6 @@ class AuditLog(Part):
         Rows removed from the end leave no gap in the chain. To detect that too, pass the `head` of an earlier verdict that
         was kept elsewhere.
         """
-        from prowess.storage.audit_chain import verify_audit
-        from prowess.storage.sqlite import no_deadline
 
         def verify(connection: sa.Connection, organization: str) -> AuditVerdict:
             # A log has no maximum length, so neither has the time that this takes.
@@ -332,9 +326,7 @@ class AuditLog(Part):
 
     def _read_trust(self, slug: str) -> dict[str, str]:
         """Return how far a skill is trusted now, and the rule by which it needs no answer, if there is one."""
-        from prowess.policy.trust import TrustRecords
         from prowess.session.text import read_subject
-        from prowess.storage.trust import list_folders
 
         context = self._context
         store, outline = context.catalog.find_outline(slug)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.diagnosis import Finding, examine_stores
 from prowess.engine.places import Places, is_role_pack
+from prowess.engine.runtime import make_model_config, make_sidecar_environment
 from prowess.engine.stores import Stores
+from prowess.engine.vector_worker import is_running, last_failure
 from prowess.errors import Invalid, ProwessError, Unavailable
 from prowess.plugins import installed_plugins
 from prowess.sandbox.commands.command import Command, CommandSandbox
@@ -118,7 +120,6 @@ async def _check_typescript() -> Finding:
 
 def check_sidecar(settings: Settings) -> Finding:
     """Check that the DSPy sidecar starts, if it is installed, and stop it again."""
-    from prowess.engine.runtime import make_sidecar_environment
     from prowess.sidecar.process import ProcessSidecar
 
     name, environment = "DSPy sidecar", make_sidecar_environment(settings)
@@ -269,7 +270,6 @@ def _check_plugins() -> list[Finding]:
 
 def _check_models(stores: Stores) -> list[Finding]:
     """Return a finding for each model in the settings: whether its name is valid."""
-    from prowess.engine.runtime import make_model_config
     from prowess.llm.models import Models
 
     models = Models(make_model_config(stores.settings))
@@ -314,7 +314,6 @@ def _check_index(stores: Stores) -> list[Finding]:
 
 def _check_vectors(settings: Settings, index: Index) -> Finding:
     """Report how many skills have vectors, and what happens to the others."""
-    from prowess.engine.vector_worker import is_running, last_failure
     from prowess.match.matcher import IN_PLACE
 
     name, now = "match vectors", "Run `prowess doctor --index` to compute them now."

@@ -11,6 +11,7 @@ from prowess.engine.context import Context, Part
 from prowess.engine.skill_reader import read_package
 from prowess.engine.skill_rows import check_readable
 from prowess.errors import Invalid
+from prowess.session.session import estimate_tokens
 from prowess.skill.draft import ParsedDocument, SkillDraft, describe_report, draft_package, edit_package
 from prowess.skill.kinds import Artifact, PromptTemplate, kind_info
 from prowess.skill.model import Scope, Skill
@@ -153,7 +154,6 @@ def _validate(context: Context, draft: SkillDraft, address: str) -> tuple[Valida
 
 def _preview(context: Context, draft: SkillDraft, address: str, scope: Scope, session: str) -> DraftPreview:
     from prowess.scan import scan_package
-    from prowess.session.session import estimate_tokens
 
     report, stored = _validate(context, draft, address)
     scope = stored.scope if stored else scope

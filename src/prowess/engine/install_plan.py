@@ -20,8 +20,10 @@ from prowess.engine.context import Context
 from prowess.engine.registry import list_used
 from prowess.engine.trust import PreviewedSkill, describe_subject
 from prowess.errors import Invalid, Problem, ProwessError
+from prowess.policy.subject import HiddenSkill
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.model import SCOPES, Scope
+from prowess.skill.validate import accept
 from prowess.sources.discovery import declared_name
 from prowess.sources.fetched import Fetched, FetchedSkill
 from prowess.sources.install import Base, is_left_out, plan_places
@@ -31,10 +33,10 @@ from prowess.sources.lock.folder_hash import hash_folder, hash_package
 from prowess.sources.lock.prowess_lock import InstallMode, Pin, Signature
 from prowess.sources.lock.skills_lock import locked_source
 from prowess.sources.reference import SourceReference
+from prowess.sources.signature import kind_of, verify
 from prowess.storage.files.skill_packages import read_folder
 
 if TYPE_CHECKING:
-    from prowess.policy.subject import HiddenSkill
     from prowess.skill.package import Package
 
 Change = Literal["new", "update", "unchanged"]
@@ -254,7 +256,6 @@ class Planner:
         """Return the skill as a person sees it, what would hide it, and warnings about its form."""
         from prowess.run.runner import SkillFacts
         from prowess.session.text import Standing
-        from prowess.skill.validate import accept
 
         context = self._context
         reading = accept(placed, context.resources.limits)
@@ -271,8 +272,6 @@ class Planner:
 
     def _find_hidden(self, slug: str, digest: str, path: Path) -> tuple[tuple[HiddenSkill, ...], str]:
         """Return the skills of the same slug that this one would hide, and the nearer scope that would hide it."""
-        from prowess.policy.subject import HiddenSkill
-
         found: list[HiddenSkill] = []
         hidden_by = ""
         for scope in SCOPES:
@@ -338,8 +337,6 @@ def _read_signature(fetched: FetchedSkill) -> tuple[Signature | None, str]:
     """Return the signature of a skill after verifying it, and who signed; raise `Refused` for one that is wrong."""
     if not fetched.signature:
         return None, ""
-    from prowess.sources.signature import kind_of, verify
-
     text = base64.b64encode(fetched.signature).decode()
     kind = kind_of(fetched.signature)
     signer = verify(fetched.package.digest, fetched.signature).identity if kind == "ed25519" else ""

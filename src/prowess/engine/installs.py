@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Part
+from prowess.engine.trust import Trust, TrustPreview
 from prowess.errors import NotFound, ProwessError, Refused
 from prowess.threads import offload
 
@@ -99,8 +100,6 @@ class Installs(Part):
         `shown` is the text that the person saw about each skill, by slug. Raise `Conflict` if something that Prowess did not
         install is in the way, or files were edited and `discard_changes` is not given; nothing is changed then.
         """
-        from prowess.engine.trust import Trust, TrustPreview
-
         result = await offload(self._install, plan, proof, discard_changes)
         if not proof:
             return result

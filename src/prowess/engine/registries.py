@@ -20,9 +20,13 @@ from prowess.engine.registry_results import (
     make_ranked_hit,
     redact_hit,
 )
+from prowess.engine.sessions import Sessions
 from prowess.errors import Conflict, Invalid, ProwessError, Refused
+from prowess.policy.roles import find_role
+from prowess.policy.subject import Subject
 from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.slug import slugify
+from prowess.skill.validate import accept
 from prowess.threads import offload, offload_to_completion
 
 if TYPE_CHECKING:
@@ -100,8 +104,6 @@ class Registries(Part):
         It is not installed, counts against the budget, and is gone when the session ends. Raise `ApprovalRequired` (the
         request shows exactly these files), `BudgetExceeded`, `Conflict` if the catalog has its slug, or another `Refused`.
         """
-        from prowess.engine.sessions import Sessions
-        from prowess.skill.validate import accept
         from prowess.sources.registries.table import find_registry_skill
 
         # Before anything is downloaded: an agent that may not fetch reaches no host.
@@ -163,8 +165,6 @@ class Registries(Part):
         return await offload_to_completion(install_package, self._context, fetched.package, provenance, chosen)
 
     def _check_slug(self, package: Package, slug: str) -> None:
-        from prowess.skill.validate import accept
-
         found = accepted_skill(accept(package, self._context.resources.limits))[0].slug
         if slug and found != slug:
             raise Conflict(
@@ -219,8 +219,6 @@ def permit_fetch(context: Context) -> tuple[bool, OrgPolicy]:
 def _may_fetch(actor: Actor, policy: OrgPolicy) -> bool:
     """Return True if an agent may fetch a skill without being asked, False if a person is asked; else raise `Refused`."""
     from prowess.policy.gate import judge
-    from prowess.policy.roles import find_role
-    from prowess.policy.subject import Subject
 
     if actor.role and not find_role(actor.role, policy).may("fetch_live"):
         raise Refused(

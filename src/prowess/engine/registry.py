@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.engine.context import Context, Part
 from prowess.errors import Invalid
 from prowess.skill.kinds import JsonGeneration, Review
+from prowess.skill.needs import list_reached_artifacts
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -105,8 +106,6 @@ def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> 
     """Return what a run of these artifacts, or of the whole skill, takes from the registry. Blocking."""
     if not any(isinstance(artifact, JsonGeneration | Review) for artifact in skill.artifacts):
         return ()
-    from prowess.skill.needs import list_reached_artifacts
-
     named = [
         artifact
         for artifact in list_reached_artifacts(skill, artifacts)

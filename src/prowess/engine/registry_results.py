@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
 from prowess.skill.filenames import document_text
+from prowess.skill.needs import measure_reach
+from prowess.skill.outline import SkillOutline
+from prowess.skill.prompt_block import prompt_chars
+from prowess.skill.validate import validate
 from prowess.sources.registries.registry import RegistryEntry
 
 if TYPE_CHECKING:
-    from prowess.skill.outline import SkillOutline
     from prowess.skill.package import Package
     from prowess.skill.validate import ValidationReport
     from prowess.sources.registries.ranking import RankedEntry
@@ -93,10 +96,6 @@ def redact_hit(hit: RegistryHit) -> RegistryHit:
 def make_preview(context: Context, detail: RegistryDetail) -> RegistryPreview:
     """Check and scan the files of a skill, and compare them with what is installed. Blocking."""
     from prowess.scan import scan_package
-    from prowess.skill.needs import measure_reach
-    from prowess.skill.outline import SkillOutline
-    from prowess.skill.prompt_block import prompt_chars
-    from prowess.skill.validate import validate
 
     package = detail.skill.package
     report = validate(package, "prowess", context.resources.limits)

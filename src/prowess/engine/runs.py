@@ -15,7 +15,9 @@ from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.run.allowance import read_allowance
 from prowess.run.call import start_run
+from prowess.run.durable import check_storable
 from prowess.run.input_names import may_use
+from prowess.run.request import RunRequest
 from prowess.run.schema_checks import check_inputs
 from prowess.run.selection import normalize_inputs, select_artifacts
 from prowess.session.text import read_standing
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from prowess.policy.subject import Subject
     from prowess.run.call import Call, Run
     from prowess.run.checkpoints import Checkpoint
-    from prowess.run.request import RunRequest
     from prowess.run.result import RunResult
     from prowess.skill.model import Skill
 
@@ -77,8 +78,6 @@ class Runs(Part):
         return await offload(self._admit, request)
 
     def _admit(self, request: RunRequest) -> Admitted:
-        from prowess.run.durable import check_storable
-
         run = self._resolve(request)
         store, _ = self._context.catalog.find_outline(request.slug)
         check_storable(run.limits, run.skill.slug)
@@ -95,8 +94,6 @@ class Runs(Part):
 
         Spending and model requests count for both runs.
         """
-        from prowess.run.request import RunRequest
-
         result = await self.attempt(
             RunRequest(
                 slug=slug,

@@ -16,6 +16,7 @@ from prowess.engine.sandboxes import Sandboxes
 from prowess.engine.stores import Stores
 from prowess.errors import Conflict, ProwessError
 from prowess.settings import FOLDER, Settings
+from prowess.skill.outline import SkillOutline
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -348,7 +349,6 @@ def _seconds_since(mark: Path) -> float | None:
 async def _read_file(catalog: Catalog, skill: Skill, path: str) -> bytes:
     """Return a file of exactly the skill that is run; raise `Conflict` if it has changed since."""
     from prowess.session.load import read_verified_file
-    from prowess.skill.outline import SkillOutline
 
     def read() -> bytes:
         store, _ = catalog.find_outline(f"{skill.scope}:{skill.slug}")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from prowess.engine.context import Context, check_message
 from prowess.errors import ProwessError
+from prowess.match.recommendation import MAX_RESULTS, Recommendation
 from prowess.policy.actor import Actor
+from prowess.policy.rules import Ruling
 
 if TYPE_CHECKING:
     from prowess.match.matcher import Matcher
-    from prowess.match.recommendation import Recommendation
     from prowess.policy.organization import OrgPolicy
     from prowess.session.explanation import Candidate, Explanation
     from prowess.session.index import IndexPlan
@@ -122,8 +123,6 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
 
 def _rank_one(context: Context, message: str, skill: SkillOutline) -> Recommendation:
     """Return one skill as it is ranked for a message; with the score 0 if it is not a candidate at all."""
-    from prowess.match.recommendation import MAX_RESULTS, Recommendation
-
     ranked = context.resources.matcher.rank(message, limit=MAX_RESULTS)
     found = next((item for item in ranked if item.slug == skill.slug), None)
     return found or Recommendation(
@@ -159,7 +158,6 @@ def _explain_unranked(context: Context, skill: SkillOutline) -> str:
 
 def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPolicy) -> Candidate:
     """Return a ranked skill with what the gate would decide now, given the approvals there are."""
-    from prowess.policy.rules import Ruling
     from prowess.session.explanation import Candidate
     from prowess.session.text import read_skill_text
 

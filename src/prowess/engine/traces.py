@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Part, check_limit, check_string
 from prowess.errors import Invalid
+from prowess.storage.clock import seconds_from_now
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -182,7 +183,6 @@ class Traces(Part):
 
     def _visible(self, days: float | None = None, **filters: str) -> TraceFilter:
         """Return a filter for the traces that the actor asks for and may see."""
-        from prowess.storage.clock import seconds_from_now
         from prowess.storage.traces import TraceFilter
 
         actor = self._context.actor

@@ -12,6 +12,7 @@ from prowess.engine.context import Part, check_type
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.policy.subject import shown_path
 from prowess.policy.text import clean_text
 from prowess.threads import offload
 
@@ -201,7 +202,6 @@ class Trust(Part):
     def _accept(self, preview: TrustPreview, proof: str, texts: Mapping[str, str]) -> TrustOutcome:
         from prowess.policy.approvals import settle_accepted
         from prowess.policy.card import add_answer
-        from prowess.policy.subject import shown_path
         from prowess.storage.blobs import put_blobs
         from prowess.storage.trust import Acceptance, insert_acceptances
 

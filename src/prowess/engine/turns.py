@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from prowess.engine.context import Context, Part
 from prowess.errors import Conflict, NotFound
 from prowess.policy.text import clean_text
+from prowess.session.turn import ContextPackage, Turn, suggest_decision
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.session.session import Session
-    from prowess.session.turn import ContextPackage, Turn, TurnDecision
+    from prowess.session.turn import TurnDecision
     from prowess.skill.kinds import Artifact
     from prowess.skill.outline import SkillOutline
     from prowess.storage.ledger import EventEntry
@@ -38,8 +39,6 @@ class Turns(Part):
 
     async def suggest(self, package: ContextPackage) -> TurnDecision:
         """Return the decision that follows from the ranking alone, for use without a model."""
-        from prowess.session.turn import suggest_decision
-
         return suggest_decision(package.recommendations)
 
     async def decide(self, package: ContextPackage, decision: TurnDecision) -> Turn:
@@ -56,8 +55,6 @@ def read_context(
     context: Context, message: str, session: Session | None, *, limit: int = 5, before: str = ""
 ) -> ContextPackage:
     """Return the context package of a message in a session as it was just read. Blocking."""
-    from prowess.session.turn import ContextPackage
-
     # Outside the snapshot: the index would be brought up to date from a state that is older than its record.
     ranked = context.resources.matcher.match(message, limit=limit, context=before)
     with context.resources.snapshot():
@@ -74,8 +71,6 @@ def carry_out(
     context: Context, package: ContextPackage, decision: TurnDecision, *, more: Mapping[str, Any] | None = None
 ) -> Turn:
     """Carry out a decision and record it, with `more` about it. Blocking; see `Turns.decide`."""
-    from prowess.session.turn import Turn
-
     turn = _activate(context, package, decision) if decision.action == "activate" else Turn(decision=decision)
     session = package.session.id if package.session else ""
     offered = [{"skill": item.slug, "score": item.score, "fit": item.decision} for item in package.recommendations]
@@ -93,7 +88,6 @@ def carry_out(
 
 def _activate(context: Context, package: ContextPackage, decision: TurnDecision) -> Turn:
     from prowess.session.text import read_skill_text, read_subject
-    from prowess.session.turn import Turn
 
     resources = context.resources
     store, outline = context.catalog.find_outline(decision.skill)

@@ -28,6 +28,7 @@ from prowess.jobs.tasks import find_task
 from prowess.jobs.worker import DEAD_SECONDS, JobWorker, require_extra
 from prowess.policy.actor import actor_record, stored_actor
 from prowess.run.allowance import read_allowance
+from prowess.run.durable import check_storable
 from prowess.run.request import RunRequest
 from prowess.run.selection import normalize_inputs, select_artifacts
 from prowess.skill.kinds import JsonObject
@@ -268,8 +269,6 @@ class Jobs:
         return replace(row, skill_slug=slug, skill_digest=digest, place=place, total=row.total or artifacts)
 
     def _describe_unapproved(self, request: RunRequest) -> tuple[str, str, str, bool, int]:
-        from prowess.run.durable import check_storable
-
         store, skill = self._context.catalog.find(request.slug)
         check_storable(read_allowance(skill), skill.slug)
         artifacts = select_artifacts(skill, request.artifacts)

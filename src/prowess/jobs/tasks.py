@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from prowess.authoring.evals.plan import EvalPlan
 from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
@@ -25,7 +26,6 @@ Task = Callable[[Engine, str, JsonObject, ProgressListener], Awaitable[JsonObjec
 async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
     """Run an evaluation by its plan. It has the id of the job, so that a job that was interrupted goes on with it."""
     from prowess.authoring.evals.evals import Evals
-    from prowess.authoring.evals.plan import EvalPlan
 
     with reading(f"The plan of the job {job_id[:8]}"):
         plan = EvalPlan.model_validate(parameters)

@@ -13,6 +13,7 @@ from prowess.policy.subject import Subject
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import DEFAULT_SECONDS, read_allowance
 from prowess.run.call import Call, DryRunEnded, Output, Run, make_call
+from prowess.run.durable import run_durably
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
 from prowess.run.selection import add_outputs, select_artifacts
@@ -136,6 +137,4 @@ class Runner:
         journal = call.request.journal
         if journal is None or call.request.dry_run:
             return await self._run_artifact(call)
-        from prowess.run.durable import run_durably
-
         return await run_durably(self._run_artifact, call, journal, self._redactor)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from prowess.scan.behaviour import Behaviour, is_shell
 from prowess.scan.decoding import decode_base64_bytes, decode_hex_bytes, decode_value, inflate
 from prowess.scan.places import normalize_path
+from prowess.scan.shell_commands import run_command
 from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named
 
 _MAX_DECODED = 256 * 1024
@@ -94,7 +95,6 @@ def _run_command(call: Call) -> Value:
 def run_words(behaviour: Behaviour, command: Value, line: int) -> Value:
     """Follow a command that is given as a list or as one string; return its output."""
     from prowess.scan.shell import Shell
-    from prowess.scan.shell_commands import run_command
 
     if command.items:
         return run_command(Shell(behaviour, command.labels), list(command.items), NOTHING, line)

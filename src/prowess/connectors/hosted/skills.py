@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any
 from prowess.connectors.hosted.entry import HostedSkill, parse_skill_uri, read_manifest, show_uri
 from prowess.connectors.hosted.reader import SkillReader, SkillServer, require_fixed
 from prowess.engine.registries import check_query, permit_fetch
+from prowess.engine.registry_results import make_ranked_hit, redact_hit
 from prowess.engine.sessions import Sessions, record_load
 from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
+from prowess.policy.roles import find_role
+from prowess.session.session import check_budget
 from prowess.skill.filenames import SKILL_MD
 from prowess.skill.text.hidden import show_hidden
+from prowess.sources.registries.registry import RegistryEntry
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -97,9 +101,7 @@ class HostedSkills:
 
     async def search(self, connector: str, query: str, *, limit: int = 10) -> list[RegistryHit]:
         """Return skills of a connector for a query, best first. An agent sees their names, and no text that a server wrote."""
-        from prowess.engine.registry_results import make_ranked_hit, redact_hit
         from prowess.sources.registries.ranking import rank_entries
-        from prowess.sources.registries.registry import RegistryEntry
 
         words = check_query(query)
         await offload(permit_fetch, self._context)
@@ -216,7 +218,6 @@ class HostedSkills:
 
     def _held(self, session_id: str, slug: str, path: str) -> HostedSkill:
         """Return the entry that is in force in a session. Raise `Refused` if the role may not read its files. Blocking."""
-        from prowess.policy.roles import find_role
         from prowess.session.enabled import read_entry
 
         context = self._context
@@ -235,7 +236,6 @@ class HostedSkills:
         Otherwise raise the reason; a person is asked from the entry alone, and only about a skill that could fit.
         """
         from prowess.connectors.hosted.text import MAX_FILE_BYTES, make_subject
-        from prowess.session.session import check_budget
 
         context = self._context
         gate, actor = context.resources.gate, context.actor

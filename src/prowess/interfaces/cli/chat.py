@@ -11,6 +11,8 @@ import click
 
 from prowess.errors import ApprovalRequired, NoModel, ProwessError
 from prowess.interfaces.cli.approval_card import ask_person
+from prowess.interfaces.cli.commands.chat import write_export
+from prowess.interfaces.cli.commands.sessions import print_session
 from prowess.interfaces.cli.conversation_output import (
     ChatScreen,
     JsonScreen,
@@ -67,8 +69,6 @@ def _help(_chat: Chat, _rest: str) -> None:
 
 
 def _skills(chat: Chat, _rest: str) -> None:
-    from prowess.interfaces.cli.commands.sessions import print_session
-
     if chat.id:
         print_session(chat.read_session())
     else:
@@ -141,8 +141,6 @@ def _memory(chat: Chat, rest: str) -> None:
 
 
 def _export(chat: Chat, rest: str) -> None:
-    from prowess.interfaces.cli.commands.chat import write_export
-
     if not chat.id:
         click.echo("Nothing to export: no message was sent yet.")
         return

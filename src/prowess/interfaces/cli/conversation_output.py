@@ -34,6 +34,7 @@ from prowess.interfaces.cli.output import (
     print_table,
 )
 from prowess.interfaces.cli.run_output import DeferredWarnings
+from prowess.match.recommendation import format_score
 from prowess.skill.json_values import json_value
 
 if TYPE_CHECKING:
@@ -337,8 +338,6 @@ def _decision_of(message: ConversationMessage) -> Mapping[str, Any] | None:
 
 def print_decision(detail: Mapping[str, Any]) -> None:
     """Print a decision, and the skills that were considered with their scores."""
-    from prowess.match.recommendation import format_score
-
     click.echo(f"Decided: {format_decision(detail['decision'])}")
     for lookup in detail["decision"].get("research") or ():
         click.echo(f"Looked up with {one_line(str(lookup['tool']), 64)}: {one_line(str(lookup['reason']))}")

@@ -17,6 +17,7 @@ from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import Cli, progress_bar
 from prowess.interfaces.cli.output import escape_path, print_json, print_json_line
 from prowess.interfaces.cli.person import at_terminal
+from prowess.interfaces.cli.run_attempt import read_inputs
 from prowess.interfaces.cli.server import chosen_server
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.json_values import parse_json
@@ -58,8 +59,6 @@ class JobOptions:
 
 def run_job(request: RunRequest, words: Sequence[str], options: JobOptions, cli: Cli) -> None:
     """Run a skill as a job, show its progress and print its results. Raise the error of a job that failed."""
-    from prowess.interfaces.cli.run_attempt import read_inputs
-
     items: list[dict[str, Any]] = []
     if options.batch:
         common = read_inputs(words)

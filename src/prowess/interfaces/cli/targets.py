@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prowess.catalog.store import SearchDocument
 from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.match.collisions import sample_messages
 from prowess.skill.evals import EVAL_EXAMPLE, MAX_EVAL_BYTES, TriggerSet, find_eval_paths, read_trigger_set
 from prowess.skill.filenames import has_marker, is_marker, looks_like_skill
 from prowess.skill.model import SCOPES
@@ -129,9 +131,6 @@ async def read_messages(
 
     For a skill without queries, the messages come from its triggers and description. Unreadable skills are left out.
     """
-    from prowess.catalog.store import SearchDocument
-    from prowess.match.collisions import sample_messages
-
     known = {subject.skill.slug: subject for subject in subjects}
     found: dict[str, list[str]] = {}
     for slug in slugs:

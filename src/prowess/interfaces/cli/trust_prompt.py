@@ -19,6 +19,7 @@ from prowess.interfaces.cli.approval_card import (
 from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import clean, one_line
 from prowess.interfaces.cli.person import TYPED
+from prowess.skill.text.hidden import show_hidden
 
 if TYPE_CHECKING:
     from prowess.engine.trust import PreviewedSkill, TrustOutcome, TrustPreview
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 def format_previewed(skill: PreviewedSkill) -> str:
     """Return what a person needs to know before trusting a skill: most serious first, nothing cut."""
     from prowess.policy.consent import describe_finding, list_findings
-    from prowess.skill.text.hidden import show_hidden
 
     facts = [f"requests {request}" for request in skill.requests]
     facts += [describe_finding(finding) for finding in list_findings({"findings": list(skill.findings)})]
@@ -58,7 +58,6 @@ def print_preview(skills: Sequence[PreviewedSkill]) -> dict[str, str]:
 
 def read_trust_views(skills: Sequence[PreviewedSkill], cli: Cli) -> dict[str, tuple[str, str]]:
     """Return the texts a person can view before answering, by the key to type: the files and the changes."""
-    from prowess.skill.text.hidden import show_hidden
 
     async def read(prowess: Prowess) -> tuple[list[str], list[str]]:
         files: list[str] = []

@@ -17,6 +17,7 @@ from prowess.interfaces.cli.output import clean, escape_path, one_line, print_js
 from prowess.interfaces.cli.person import TYPED, Proof, at_terminal, token_option, token_proof
 from prowess.interfaces.cli.trust_prompt import format_previewed
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.text.hidden import show_hidden
 
 if TYPE_CHECKING:
     from prowess.engine.install_plan import InstallPlan, PlannedSkill
@@ -276,8 +277,6 @@ def _near_path(path: str) -> str:
 
 def _format_diff_text(skill: PlannedSkill) -> str:
     """Return the whole difference to the installed files, with hidden characters written out."""
-    from prowess.skill.text.hidden import show_hidden
-
     return clean(show_hidden(skill.diff))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import Refused
+from prowess.interfaces.auth.approver import make_approver_token, remove_approver_token
 from prowess.interfaces.cli.approval_card import (
     format_time,
     print_approval_card,
@@ -20,6 +21,7 @@ from prowess.interfaces.cli.options import delegate_to_subcommand, find_by_prefi
 from prowess.interfaces.cli.output import clean, one_line, print_json
 from prowess.interfaces.cli.person import TYPED, at_terminal, require_person, token_option
 from prowess.interfaces.cli.server import require_this_machine
+from prowess.settings import read_settings
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -142,9 +144,6 @@ def make_token(remove: bool, cli: Cli) -> None:
 
     The token answers requests where there is no terminal. Creating a new one invalidates the old one.
     """
-    from prowess.interfaces.auth.approver import make_approver_token, remove_approver_token
-    from prowess.settings import read_settings
-
     require_this_machine("approvals token", "A server has tokens of its own: `prowess token create`.")
     home = read_settings().home
     if remove:

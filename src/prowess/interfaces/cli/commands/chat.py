@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.client.problems import make_error
 from prowess.errors import Conflict, NotFound
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options, open_engine
@@ -97,8 +98,6 @@ def _exit_code(ended: TurnEnded | None) -> int:
         return 130
     if ended.state in ("done", "waiting"):
         return 5 if ended.state == "waiting" else 0
-    from prowess.client.problems import make_error
-
     return exit_code(make_error(ended.error or {}))
 
 

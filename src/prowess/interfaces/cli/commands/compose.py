@@ -16,6 +16,8 @@ from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group, read_message
 from prowess.interfaces.cli.output import clean, print_json
 from prowess.interfaces.cli.person import TYPED, at_terminal, require_person, token_option
+from prowess.skill.text.hidden import show_hidden
+from prowess.suggestions import did_you_mean
 from prowess.view import files_json
 
 if TYPE_CHECKING:
@@ -45,8 +47,6 @@ class _ComposeGroup(DefaultGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand; a misspelt one, alone or before an ID, is an error instead of a request to a model."""
-        from prowess.suggestions import did_you_mean
-
         word = args[0]
         if word not in self.commands and len(args) == 1 and " " not in word and not word.startswith("-"):
             meant = did_you_mean(word, list(self.commands), count=1)
@@ -133,7 +133,6 @@ def resume(composition: str, model: str, scope: Any, token_file: Path | None, cl
 @common_options
 def show(composition: str, number: int | None, files: bool, diff: bool, cli: Cli) -> None:
     """Show a composition: its summary and problems, and its files or changes if asked for."""
-    from prowess.skill.text.hidden import show_hidden
 
     async def read(prowess: Prowess) -> tuple[Composition, Any, str]:
         found = await prowess.compose.show(composition, round=number)
@@ -309,7 +308,6 @@ def _approve(
 
 def _read_texts(composition: Composition, cli: Cli) -> dict[str, tuple[str, str]]:
     """Return the texts that a person can view, by the key to type: the files and the changes."""
-    from prowess.skill.text.hidden import show_hidden
 
     async def read(prowess: Prowess) -> tuple[Any, str]:
         return await prowess.compose.files(composition.id), await prowess.compose.diff(composition.id)

@@ -17,6 +17,7 @@ from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import clean, one_line, print_facts, print_json, print_table
 from prowess.interfaces.cli.person import require_person, token_option
 from prowess.skill.json_values import json_value
+from prowess.skill.text.hidden import show_hidden
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -291,8 +292,6 @@ def read_hosted(name: str, address: str, cli: Cli) -> None:
 
     Hidden characters are written out. Nothing enters a prompt.
     """
-    from prowess.skill.text.hidden import show_hidden
-
     with spinner("Asking the connector …"):
         content = cli.call(lambda prowess: prowess.connectors.hosted.read(name, address))
     try:

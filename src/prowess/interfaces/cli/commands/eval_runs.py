@@ -15,6 +15,7 @@ from prowess.errors import Problem, RunFailed
 from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
 from prowess.interfaces.cli.engine import Cli, common_options, progress_bar
 from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
+from prowess.interfaces.cli.job_runs import raise_failure, watch_job
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import (
     escape_path,
@@ -166,8 +167,6 @@ def _run_here(plan: EvalPlan, _: str, cli: Cli, report: Report) -> EvalRun:
 
 
 def _run_as_job(plan: EvalPlan, name: str, cli: Cli, report: Report) -> EvalRun:
-    from prowess.interfaces.cli.job_runs import raise_failure, watch_job
-
     async def start(prowess: Prowess) -> Job:
         await prowess.evals.cases(plan)  # what cannot be read is said now, not by the job
         skill = "" if "/" in plan.target else plan.target

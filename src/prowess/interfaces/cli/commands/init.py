@@ -11,6 +11,7 @@ import click
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_table
+from prowess.settings import read_settings
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -38,7 +39,6 @@ def init_command(cli: Cli) -> None:
     Creates the folder .agents/skills and the home folder of Prowess, unless they exist. Running it again changes nothing.
     """
     from prowess.interfaces.cli.commands.skills import is_role_pack
-    from prowess.settings import read_settings
 
     settings = read_settings(workspace=cli.workspace)
     created = _create_folders(settings)

@@ -13,6 +13,8 @@ from prowess.interfaces.cli.error_output import adapt_install_commands
 from prowess.interfaces.cli.options import command, group
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
+from prowess.plugins import installed_plugins
+from prowess.settings import read_settings
 from prowess.view import plugin_json
 
 if TYPE_CHECKING:
@@ -80,8 +82,6 @@ def _summarize(findings: list[Finding]) -> str:
 @common_options
 def plugins_command(cli: Cli) -> None:
     """List the installed plugins, what each provides, and why any were skipped."""
-    from prowess.plugins import installed_plugins
-
     found = installed_plugins()
     has_table = cli.print_table(
         found,
@@ -188,7 +188,6 @@ def _options(template: dict[str, Any]) -> str:
 
 def _read_environment(cli: Cli) -> SidecarEnvironment:
     from prowess.engine.runtime import make_sidecar_environment
-    from prowess.settings import read_settings
 
     return make_sidecar_environment(read_settings(workspace=cli.workspace))
 

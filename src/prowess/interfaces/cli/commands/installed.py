@@ -14,6 +14,8 @@ from prowess.interfaces.cli.error_output import EXIT_CODES
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal
+from prowess.interfaces.cli.skill_scores import read_skill_scores
+from prowess.sources.signature import ExpectedSigner
 
 if TYPE_CHECKING:
     from prowess.engine.installs import RemovedSkill
@@ -127,8 +129,6 @@ def verify_command(
         raise click.UsageError("A Sigstore identity needs both --signer and --issuer, and a public key only --signer.")
 
     async def work(prowess: Prowess) -> tuple[list[VerifiedSkill], dict[str, SkillScore]]:
-        from prowess.sources.signature import ExpectedSigner
-
         expected = ExpectedSigner(identity=signer, issuer=issuer, trusted_root=trusted_root) if signer else None
         verified = await prowess.installs.verify(names, user=is_global, signer=expected)
         return verified, await _read_scores(prowess)
@@ -145,8 +145,6 @@ def verify_command(
 
 async def _read_scores(prowess: Prowess) -> dict[str, SkillScore]:
     """Return the scores of the skills in reach, by slug: those of the bytes that they have now."""
-    from prowess.interfaces.cli.skill_scores import read_skill_scores
-
     scores = await read_skill_scores(prowess)
     cards = await prowess.skills.cards() if scores else []
     return {card.slug: scores[card.slug, card.digest] for card in cards if (card.slug, card.digest) in scores}

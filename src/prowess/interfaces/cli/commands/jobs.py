@@ -10,6 +10,7 @@ import click
 
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options, workspace_option
+from prowess.interfaces.cli.job_runs import follow_job, write_results
 from prowess.interfaces.cli.options import command, group
 from prowess.interfaces.cli.output import one_line, print_facts
 
@@ -76,7 +77,6 @@ def list_jobs(states: tuple[str, ...], limit: int, cli: Cli) -> None:
 @common_options
 def show(job: str, results: Path | None, cli: Cli) -> None:
     """Show one job. JOB is its name, its id, or the first four or more characters of its id."""
-    from prowess.interfaces.cli.job_runs import write_results
 
     async def read(prowess: Prowess) -> Job:
         found = await prowess.jobs.get(job)
@@ -136,8 +136,6 @@ def retry(job: str, concurrency: int | None, max_spend: float | None, out: Path 
     What succeeded is kept: a run goes on with the artifact that failed, a batch with the items that have no result or
     failed.
     """
-    from prowess.interfaces.cli.job_runs import follow_job
-
     follow_job(
         lambda prowess: prowess.jobs.retry(job, concurrency=concurrency, max_spend=max_spend),
         cli,

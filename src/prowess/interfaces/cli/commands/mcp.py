@@ -18,6 +18,9 @@ from prowess.errors import Invalid, Refused, Unavailable
 from prowess.interfaces.cli.engine import Cli, workspace_option
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option
 from prowess.interfaces.cli.output import escape_path, one_line
+from prowess.policy.actor import agent_of, local_person
+from prowess.settings import read_settings
+from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, find_secret, load_or_create_secret, read_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,7 +173,6 @@ def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], cli: Cli) -> None:
     import_sdk()
     from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
     from prowess.interfaces.mcp.stdio import serve_stdio
-    from prowess.settings import read_settings
 
     cache = _make_cache(read_settings(workspace=cli.workspace).home)
 
@@ -218,16 +220,11 @@ def _token_files(home: Path, approvers: tuple[str, ...]) -> dict[Path, tuple[str
     """
     from urllib.parse import quote
 
-    from prowess.storage.secret_file import TOKEN_FILE
-
     files: dict[Path, tuple[str, ...]] = {home / TOKEN_FILE: ()}
     return files | {home / f"{TOKEN_FILE}-{quote(name, safe='')}": (name,) for name in approvers}
 
 
 def _create_tokens(approvers: tuple[str, ...]) -> None:
-    from prowess.settings import read_settings
-    from prowess.storage.secret_file import load_or_create_secret
-
     for path, names in _token_files(read_settings().home, approvers).items():
         load_or_create_secret(path)
         whose = f"The token of {names[0]}" if names else "The token"
@@ -240,8 +237,6 @@ def _serve_http(
     from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
     from prowess.interfaces.auth.guard import known_tokens
     from prowess.net.addresses import is_loopback
-    from prowess.settings import read_settings
-    from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, find_secret, load_or_create_secret, read_secret
 
     settings = read_settings(workspace=cli.workspace)
     home = settings.home
@@ -288,8 +283,6 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
     allowed.
     """
     from prowess.interfaces.mcp.client_config import ENTRY_NAME, find_program, plan_change, write_change
-    from prowess.policy.actor import agent_of, local_person
-    from prowess.settings import read_settings
 
     # Called only for its checks: an invalid name should fail now, not when the client starts the server.
     values = dict(options)
@@ -326,7 +319,6 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
 def _uninstall_client(client: str, cli: Cli, *, write: bool) -> None:
     """Say what the client's configuration entry starts, or remove it. Its options do not matter."""
     from prowess.interfaces.mcp.client_config import ENTRY_NAME, find_command, plan_change, remove_entry
-    from prowess.settings import read_settings
 
     settings = read_settings(workspace=cli.workspace)
     change = plan_change(client, settings.workspace, settings.user_home, os.environ, program=[ENTRY_NAME])

@@ -11,6 +11,7 @@ from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.error_output import adapt_install_commands
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
+from prowess.settings import read_settings
 
 if TYPE_CHECKING:
     from prowess.llm.local import FetchableModel
@@ -48,7 +49,6 @@ def fetch_model(name: str, cli: Cli) -> None:
 
 def _read_config(cli: Cli) -> ModelConfig:
     from prowess.engine.runtime import make_model_config
-    from prowess.settings import read_settings
 
     return make_model_config(read_settings(workspace=cli.workspace))
 

@@ -14,11 +14,13 @@ from prowess.errors import Conflict, NotFound, Unavailable
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_wrapped
+from prowess.settings import read_settings
+from prowess.skill.package import Package
+from prowess.skill.slug import check_slug
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
     from prowess.settings import Settings
-    from prowess.skill.package import Package
 
 KINDS = ("instructions", "function", "prompt", "review")
 _PROOF = "created with `prowess new`"
@@ -54,9 +56,6 @@ def new_command(slug: str, kind: str, description: str, scope: str, folder: str 
     The skill works at once; edit its files to make it yours. Prowess trusts the files as it wrote them and asks again after
     a change. Existing folders are never overwritten.
     """
-    from prowess.settings import read_settings
-    from prowess.skill.slug import check_slug
-
     check_slug(slug)
     settings = read_settings(workspace=cli.workspace)
     target = _choose_folder(settings, scope, folder) / slug.rpartition(".")[2]
@@ -130,8 +129,6 @@ async def _accept(prowess: Prowess, slug: str, package: Package) -> bool:
 
 def make_package(slug: str, kind: str, description: str = "") -> Package:
     """Return the files of a new skill."""
-    from prowess.skill.package import Package
-
     name = slug.rpartition(".")[2]
     words = name.replace("-", " ")
     about = description or _DESCRIPTIONS[kind].format(words=words)

@@ -12,6 +12,7 @@ from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import group, limit_option
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
+from prowess.settings import read_settings
 
 if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
@@ -129,7 +130,6 @@ def history(slug: str, limit: int, cli: Cli) -> None:
 @contextmanager
 def _pages(cli: Cli) -> Generator[Workspace]:
     """Yield the pages of the chosen workspace. At the end, print on stderr which files could not be read."""
-    from prowess.settings import read_settings
     from prowess.workspace.workspace import Workspace
 
     pages = Workspace(read_settings(workspace=cli.workspace).workspace)

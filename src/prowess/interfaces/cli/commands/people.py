@@ -13,6 +13,7 @@ from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import clean, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal, require_person, token_option
+from prowess.settings import read_settings
 from prowess.view import to_json
 
 if TYPE_CHECKING:
@@ -146,8 +147,6 @@ def add_user(
 
 
 def _issuer() -> str:
-    from prowess.settings import read_settings
-
     issuer = read_settings().oidc_issuer
     if not issuer:
         raise Invalid(
@@ -242,8 +241,6 @@ def make_link(user: str, organization: str, url: str, token_file: Path | None, c
 
     Send it to the user yourself. Anyone who opens it acts as the user, so it needs a terminal or the approver token.
     """
-    from prowess.settings import read_settings
-
     channel = require_person("sign a user in", token_file).channel
     address = (url or read_settings().public_url or "http://127.0.0.1:7717").rstrip("/")
     code = cli.call(

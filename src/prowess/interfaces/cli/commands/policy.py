@@ -11,6 +11,7 @@ import click
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.run_attempt import ENV_STATES
 from prowess.skill.json_values import json_value
 
 if TYPE_CHECKING:
@@ -133,8 +134,6 @@ def env_command() -> None:
 @common_options
 def list_env(slug: str, cli: Cli) -> None:
     """List the allowed variables; with a SLUG, also those that the skill requests."""
-    from prowess.interfaces.cli.run_attempt import ENV_STATES
-
     nothing = "No skill may read environment variables. `prowess env list SLUG` shows what a skill requests."
     cli.print_table(
         cli.call(lambda prowess: prowess.env.list(slug), quick=True),

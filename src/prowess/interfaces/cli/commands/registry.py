@@ -13,6 +13,7 @@ from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import clean, escape_path, format_count, one_line, print_facts, print_json
 from prowess.interfaces.cli.person import at_terminal
+from prowess.match.recommendation import format_score
 
 if TYPE_CHECKING:
     from prowess.engine.registry_results import RegistryHit, RegistryPreview
@@ -154,8 +155,6 @@ def _reference(hit: RegistryHit) -> str:
 
 def _print_hits(hits: Sequence[RegistryHit], cli: Cli, *, first: str, empty: str) -> bool:
     """Print hits, and return True if it was a table. `first` is its first column: `score` or `place`."""
-    from prowess.match.recommendation import format_score
-
     return cli.print_table(
         hits,
         (first, "id", "installs", "state", "description"),

@@ -19,6 +19,9 @@ from prowess.interfaces.cli.options import (
     trust_proxy_option,
 )
 from prowess.interfaces.cli.output import one_line, print_json
+from prowess.settings import read_settings
+from prowess.sources.signature import public_key, sign
+from prowess.storage.secret_file import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -162,8 +165,6 @@ def publish_command(
         _confirm(f"Publish {len(packages)} skill{'s' * (len(packages) != 1)} for others to install?")
 
     async def work(publisher: Publisher) -> list[dict[str, Any]]:
-        from prowess.sources.signature import sign
-
         done: list[dict[str, Any]] = []
         for package in packages:
             result = await publisher.publish(package, sign(package.digest, private_key) if private_key else b"")
@@ -283,7 +284,6 @@ SERVER_COMMANDS: tuple[click.Command, ...] = (
 
 def _open_shelf(folder: str | None, **options: Any) -> PackageShelf:
     """Open the folder of a registry, which is created if it is missing."""
-    from prowess.settings import read_settings
     from prowess.sources.package_shelf import PackageShelf
 
     return PackageShelf(Path(folder) if folder else read_settings().home / "registry", **options)
@@ -346,9 +346,6 @@ def _confirm(question: str) -> None:
 
 
 def _read_key(path: str | None) -> str:
-    from prowess.sources.signature import public_key
-    from prowess.storage.secret_file import read_secret
-
     if path is None:
         return ""
     found = read_secret(Path(path))
@@ -363,9 +360,7 @@ def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[
     import asyncio
 
     from prowess.net.client import GuardedHttpClient
-    from prowess.settings import read_settings
     from prowess.sources.publication import Publisher
-    from prowess.storage.secret_file import read_secret
 
     settings = read_settings()
     chosen = url or settings.registry_url

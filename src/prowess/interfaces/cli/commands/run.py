@@ -11,8 +11,10 @@ import click
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import Cli, common_options
+from prowess.interfaces.cli.job_runs import JobOptions, run_job
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import print_json
+from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt
 
 
 def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
@@ -105,8 +107,6 @@ def run_command(
     Output goes to stdout as the model writes it; cost, assertions and the trace id go to stderr. Every run is recorded:
     `prowess traces` lists them. With --durable or --batch it is a job, which `prowess jobs` lists.
     """
-    from prowess.interfaces.cli.job_runs import JobOptions, run_job
-    from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt
     from prowess.interfaces.cli.run_output import RunScreen, print_plan
     from prowess.run.request import RunRequest
 

@@ -14,6 +14,16 @@ from prowess.errors import Invalid, ProwessError, Refused, Unavailable
 from prowess.interfaces.cli.engine import Cli, workspace_option
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
 from prowess.interfaces.cli.output import escape_path
+from prowess.settings import read_settings
+from prowess.skill.limits import DEFAULT_LIMITS
+from prowess.storage.secret_file import (
+    SERVER_TOKEN_FILE,
+    STATE_KEY_FILE,
+    TOKEN_FILE,
+    find_secret,
+    read_secret,
+    write_secret,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -98,7 +108,6 @@ def serve_command(
     """
     _require_extra()
     from prowess.interfaces.auth.browser import check_host, check_network, check_origin
-    from prowess.settings import read_settings
     from prowess.storage.database_url import sqlite_path
 
     environment = dict(os.environ)
@@ -153,8 +162,6 @@ def _require_extra() -> None:
 
 def _state_key(options: _Options) -> bytes:
     """Return the key that seals what clients bring back: that of this machine, or one that all replicas derive alike."""
-    from prowess.storage.secret_file import STATE_KEY_FILE, find_secret
-
     if options.replica and not options.settings.secret_key:
         raise Invalid(
             "PROWESS_SECRET_KEY is not set. Servers that share a database need one, the same for all of them.",
@@ -187,7 +194,6 @@ async def _serve(
     from prowess.interfaces.auth.tokens import find_session_callers
     from prowess.interfaces.listener import open_listener, serve_http
     from prowess.interfaces.server import make_app
-    from prowess.skill.limits import DEFAULT_LIMITS
 
     listener = listener or open_listener(options.host, options.port)
     _raise_file_limit()
@@ -228,8 +234,6 @@ async def _serve(
 
 async def _check_tokens(prowess: Prowess, options: _Options) -> None:
     """Raise `Refused` if other machines could reach the server and nobody could have a token for it."""
-    from prowess.storage.secret_file import SERVER_TOKEN_FILE, read_secret
-
     if not options.replica and read_secret(options.settings.home / SERVER_TOKEN_FILE) is not None:
         return
     try:
@@ -249,7 +253,6 @@ async def _check_tokens(prowess: Prowess, options: _Options) -> None:
 async def _announce(prowess: Prowess, options: _Options, port: int) -> None:
     """Print what the server offers, and what to try."""
     from prowess.net.addresses import is_loopback
-    from prowess.storage.secret_file import SERVER_TOKEN_FILE, TOKEN_FILE
 
     url, home = options.url(port), options.settings.home
     rows = [("API", f"{url}/api/v1/docs"), ("MCP", f"{url}/mcp")]
@@ -283,8 +286,6 @@ def _open_browser(settings: Settings, link: str) -> None:
     The link is not an argument of the browser, where every user of the machine could read it, but in a file.
     """
     import webbrowser
-
-    from prowess.storage.secret_file import write_secret
 
     path = _link_file(settings)
     write_secret(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}"><a href="{link}">Sign in</a>')

@@ -15,6 +15,7 @@ from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import Cli, common_options, user_environment
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import clean, print_json
+from prowess.settings import read_settings
 
 if TYPE_CHECKING:
     from prowess.agent.spawn import ForeignAgent, Launch, McpServer
@@ -91,7 +92,6 @@ def spawn_command(
     changed. ARGUMENTS are passed to it. Skills that it loads are counted; `prowess skills` shows them.
     """
     from prowess.agent.spawn import check_installed, find_agent, plan_launch, run_launch
-    from prowess.settings import read_settings
 
     row = find_agent(agent)
     settings = read_settings(workspace=cli.workspace)

@@ -12,6 +12,13 @@ from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import DefaultGroup, group
 from prowess.interfaces.cli.output import escape_path, one_line, print_table
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
+from prowess.interfaces.cli.trust_prompt import (
+    accept_preview,
+    ask_to_trust,
+    format_previewed,
+    print_outcome,
+    print_preview,
+)
 
 if TYPE_CHECKING:
     from prowess.engine.trust import TrustList, TrustPreview
@@ -60,8 +67,6 @@ def accept(target: str, always: bool, token_file: Path | None, cli: Cli) -> None
 @common_options
 def show(target: str, cli: Cli) -> None:
     """Show what `prowess trust` would ask about, without changing anything."""
-    from prowess.interfaces.cli.trust_prompt import print_preview
-
     preview = cli.call(lambda prowess: prowess.trust.preview(target))
     cli.print(preview, lambda: print_preview(preview.skills) if preview.skills else _print_nothing(preview))
 
@@ -87,8 +92,6 @@ def revoke(target: str, cli: Cli) -> None:
 
 
 def _accept(target: str, token_file: Path | None, cli: Cli) -> None:
-    from prowess.interfaces.cli.trust_prompt import accept_preview, ask_to_trust, format_previewed, print_outcome
-
     proof = require_person("trust skills", token_file)
     preview = cli.call(lambda prowess: prowess.trust.preview(target))
     if not preview.skills and not cli.as_json:

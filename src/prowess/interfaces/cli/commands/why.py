@@ -13,6 +13,7 @@ from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, limit_option, read_message
 from prowess.interfaces.cli.output import clean, escape_path, print_json, print_wrapped
+from prowess.match.recommendation import format_score
 from prowess.skill.json_values import json_value
 from prowess.view import to_json
 
@@ -173,8 +174,6 @@ def print_account(account: Explanation, *, explain: bool) -> None:
 
 
 def _format_step(step: Step, *, explain: bool) -> list[str]:
-    from prowess.match.recommendation import format_score
-
     found = "; ".join(f"{field}: {', '.join(terms) or 'yes'}" for field, terms in step.fields.items())
     figures = ", ".join(f"{name} {value:g}" for name, value in step.signals.items())
     room = f"{step.need:,} characters, {'fits' if step.fits else 'does not fit'}"
