@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from prowess.agent.calls import not_made
 from prowess.agent.conversation import Conversation, ConversationMessage, to_conversation, to_message
@@ -27,9 +29,6 @@ from prowess.storage import conversations
 from prowess.storage.clock import now
 from prowess.storage.conversations import ConversationRow, MessageRow
 from prowess.storage.ledger import EventEntry, append
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 HISTORY_MESSAGES = 2_000
 """How many messages of a conversation a turn reads: more than a turn can have, by the limits of steps and calls."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from prowess.catalog.collisions import Hidden, check_strictly, resolve_claims
 from prowess.catalog.scans import Scans
@@ -22,10 +22,8 @@ from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Skill, SkillCard, Version
+from prowess.skill.outline import SkillOutline
 from prowess.skill.slug import check_name
-
-if TYPE_CHECKING:
-    from prowess.skill.outline import SkillOutline
 
 T = TypeVar("T")
 RECENT_SECONDS = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.authoring.task import TaskProgress
+from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.client.part import Part, decode
 from prowess.client.runs import Jobs
 from prowess.client.skills import Skills
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from prowess.authoring.evals.results import EvalRun
     from prowess.authoring.optimize.optimizations import ProposalDiff
     from prowess.authoring.optimize.proposal import OptimizationRequest, Proposal
-    from prowess.authoring.task import ProgressListener
     from prowess.jobs.job import Job
     from prowess.skill.model import Scope, Skill
     from prowess.storage.compositions import CompositionState

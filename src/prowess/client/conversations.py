@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
-from prowess.agent.updates import UPDATE_KINDS, TurnEnded
+from prowess.agent.updates import UPDATE_KINDS, TurnEnded, Update
 from prowess.client.part import JsonObject, Part, decode
 from prowess.client.problems import make_error
 from prowess.client.runs import SILENCE_SECONDS
@@ -15,7 +15,6 @@ from prowess.errors import TryLater
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation, ConversationFormat
-    from prowess.agent.updates import Update
     from prowess.llm.models import ModelChoice
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,6 @@ from prowess.threads import offload, offload_quick
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Hashable
 
     from prowess.engine.context import Context
     from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow

@@ -14,7 +14,7 @@ from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.trust import TrustRecords
 from prowess.skill.needs import read_needs
 from prowess.storage import ledger
-from prowess.storage.audit_chain import verify_audit
+from prowess.storage.audit_chain import AuditVerdict, verify_audit
 from prowess.storage.clock import parse_moment
 from prowess.storage.counts import last_audit
 from prowess.storage.sqlite import no_deadline
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from prowess.policy.organization import OrgPolicy
     from prowess.skill.package import Package
     from prowess.storage.approvals import ApprovalRow, ApprovalState
-    from prowess.storage.audit_chain import AuditVerdict
     from prowess.storage.ledger import AuditRow
 
 P = ParamSpec("P")

@@ -16,13 +16,12 @@ import numpy as np
 
 from prowess.engine.places import Places
 from prowess.match.lexicon import hash_words
-from prowess.match.matcher import FolderUpdate
+from prowess.match.matcher import CatalogReader, FolderUpdate
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, is_marker
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.match.index import Index
-    from prowess.match.matcher import CatalogReader
     from prowess.match.snapshot import SavedIndex
     from prowess.storage.files.freshness import TreeChanges
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from prowess.catalog.store import Store
 from prowess.engine.context import Context
 from prowess.engine.device_bundle import BundleReader, Channel, DeviceChange, DeviceSync, describe
 from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.skill.model import Scope
 from prowess.sources.devices.bundle import (
     MAX_BUNDLE_BYTES,
     Bundle,
@@ -24,10 +25,6 @@ from prowess.sources.devices.bundle import (
 from prowess.sources.devices.location import Location, open_location
 from prowess.sources.devices.state import DeviceState, LastSync
 from prowess.threads import offload_to_completion
-
-if TYPE_CHECKING:
-    from prowess.catalog.store import Store
-    from prowess.skill.model import Scope
 
 
 class Devices:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from prowess.catalog.store_rules import accepted_skill
@@ -23,6 +23,7 @@ from prowess.errors import Invalid, Problem, ProwessError
 from prowess.policy.subject import HiddenSkill
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.model import SCOPES, Scope
+from prowess.skill.package import Package
 from prowess.skill.validate import accept
 from prowess.sources.discovery import declared_name
 from prowess.sources.fetched import Fetched, FetchedSkill
@@ -35,9 +36,6 @@ from prowess.sources.lock.skills_lock import locked_source
 from prowess.sources.reference import SourceReference
 from prowess.sources.signature import kind_of, verify
 from prowess.storage.files.skill_packages import read_folder
-
-if TYPE_CHECKING:
-    from prowess.skill.package import Package
 
 Change = Literal["new", "update", "unchanged"]
 

@@ -20,10 +20,10 @@ from prowess.engine.places import Places
 from prowess.engine.vector_worker import start_worker, vectors_folder
 from prowess.errors import Invalid
 from prowess.match import vectors
-from prowess.match.matcher import Matcher
+from prowess.match.matcher import CatalogReader, Matcher
 from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
-from prowess.match.vectors.embedder import WordsOnly
+from prowess.match.vectors.embedder import Embedder, WordsOnly
 from prowess.match.vectors.encoder import default_encoder
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
@@ -33,9 +33,7 @@ from prowess.storage.owner import Owner
 
 if TYPE_CHECKING:
     from prowess.engine.stores import Stores
-    from prowess.match.matcher import CatalogReader
     from prowess.match.recommendation import Recommendation
-    from prowess.match.vectors.embedder import Embedder
 
 
 DEFAULT_EMBEDDER, NO_EMBEDDER = "default", "none"

@@ -10,14 +10,12 @@ from prowess.skill.filenames import document_text
 from prowess.skill.needs import measure_reach
 from prowess.skill.outline import SkillOutline
 from prowess.skill.prompt_block import prompt_chars
-from prowess.skill.validate import validate
-from prowess.sources.registries.registry import RegistryEntry
+from prowess.skill.validate import ValidationReport, validate
+from prowess.sources.registries.registry import RegistryDetail, RegistryEntry
 
 if TYPE_CHECKING:
     from prowess.skill.package import Package
-    from prowess.skill.validate import ValidationReport
     from prowess.sources.registries.ranking import RankedEntry
-    from prowess.sources.registries.registry import RegistryDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.run.allowance import read_allowance
-from prowess.run.call import start_run
+from prowess.run.call import Call, Run, start_run
 from prowess.run.durable import check_storable
 from prowess.run.input_names import may_use
 from prowess.run.request import RunRequest
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from prowess.policy.organization import OrgPolicy
     from prowess.policy.rules import Ruling
     from prowess.policy.subject import Subject
-    from prowess.run.call import Call, Run
     from prowess.run.checkpoints import Checkpoint
     from prowess.run.result import RunResult
     from prowess.skill.model import Skill

@@ -18,7 +18,7 @@ from prowess.catalog.importer import (
     ignore_progress,
 )
 from prowess.catalog.scans import FindingRow
-from prowess.catalog.store import Fault
+from prowess.catalog.store import Fault, SearchDocument
 from prowess.engine.cancellable import offload_cancellable
 from prowess.engine.context import Part, check_message
 from prowess.engine.skill_reader import (
@@ -40,7 +40,6 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.catalog.exporter import ExportResult
-    from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
     from prowess.engine.drafts import Drafts
     from prowess.engine.skill_changes import SkillChange

@@ -12,7 +12,7 @@ from prowess.engine.context import Part, check_type
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
-from prowess.policy.subject import shown_path
+from prowess.policy.subject import Subject, shown_path
 from prowess.policy.text import clean_text
 from prowess.threads import offload
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from prowess.policy.actor import Actor
-    from prowess.policy.subject import Subject
     from prowess.skill.package import Package
     from prowess.storage.ledger import AuditEntry
     from prowess.storage.trust import Acceptance, TrustedFolder

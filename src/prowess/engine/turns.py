@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from prowess.engine.context import Context, Part
 from prowess.errors import Conflict, NotFound
 from prowess.policy.text import clean_text
-from prowess.session.turn import ContextPackage, Turn, suggest_decision
+from prowess.session.turn import ContextPackage, Turn, TurnDecision, suggest_decision
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.session.session import Session
-    from prowess.session.turn import TurnDecision
     from prowess.skill.kinds import Artifact
     from prowess.skill.outline import SkillOutline
     from prowess.storage.ledger import EventEntry

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from prowess.catalog.store import store_key
+from prowess.catalog.store import Fault, Store, store_key
 from prowess.engine.context import Context, Part
 from prowess.errors import ProwessError
 from prowess.lazy_dataclass import dataclass
@@ -24,7 +24,6 @@ from prowess.skill.slug import is_slug
 from prowess.storage.accepted import read_disabled, read_sqlite_file
 
 if TYPE_CHECKING:
-    from prowess.catalog.store import Fault, Store
     from prowess.match.recommendation import Recommendation
     from prowess.policy.actor import Actor
     from prowess.policy.subject import Subject, Trust

@@ -9,7 +9,9 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from prowess.engine.context import Context
 from prowess.engine.engine import Engine
@@ -38,10 +40,6 @@ from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import JobKind, JobRow, JobState
 from prowess.threads import offload
 from prowess.traces.cleanup import is_process_gone
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
 
 POLL_SECONDS = 0.25
 _PAGE = 1_000

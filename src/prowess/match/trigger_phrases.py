@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from prowess.match.collisions import content_words, find_rivals, is_informative
 from prowess.match.recommendation import DECISIONS, Decision
-from prowess.match.trigger_eval import QueryOutcome, TriggerReport, run_query
+from prowess.match.trigger_eval import QueryOutcome, Ranker, TriggerReport, run_query
 from prowess.match.words import CJK_RUN, STOP_WORDS, is_cjk_pair
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.match.matcher import Matcher
-    from prowess.match.trigger_eval import Ranker
 
 MAX_PHRASES = 64
 """The most phrases that are tried for one skill. Each is asked for all messages at most twice."""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prowess.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _GRAMMAR = """
 a about after again all also am an and any are as at be because been before being below between both but by can could

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import sqlalchemy as sa
 
 from prowess.storage import skill_records
 from prowess.storage.approvals import ApprovalRow
@@ -17,9 +19,6 @@ from prowess.storage.clock import now
 from prowess.storage.ledger import AuditRow
 from prowess.storage.skill_records import PromptUse, RunUse
 from prowess.storage.trust import Acceptance
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
+
+import sqlalchemy as sa
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import PERMISSIONS, Actor, Permission
@@ -21,9 +23,6 @@ from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
 from prowess.storage.owner import Owner
 from prowess.storage.people import Member, MemberRole, Organization
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 MEMBER_PERMISSIONS: frozenset[Permission] = PERMISSIONS - {"admin"}
 """The permissions of a new member, unless others are given."""

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import sqlalchemy as sa
 
 from prowess.errors import ProwessError
 from prowess.policy.organization import OrgPolicy
@@ -21,9 +23,6 @@ from prowess.storage.ledger import AuditEntry, append
 from prowess.storage.retention import LogRange
 from prowess.storage.sqlite import no_deadline
 from prowess.traces.cleanup import close_interrupted
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from prowess.errors import NotFound, Refused
 from prowess.policy.actor import PERMISSIONS, Actor
@@ -24,9 +25,6 @@ from prowess.storage.credentials import Holder, WebSession
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
 from prowess.storage.owner import Owner
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 CODE_SECONDS = 600
 IDLE_SECONDS = 24 * 3_600

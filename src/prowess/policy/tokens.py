@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import AGENT_PERMISSIONS, PERMISSIONS, Actor, Permission
@@ -28,9 +30,6 @@ from prowess.storage.credentials import Holder, Token
 from prowess.storage.database import Connections
 from prowess.storage.ledger import append
 from prowess.storage.owner import Owner
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 DEFAULT_DAYS = 90
 MAX_DAYS = 366

@@ -22,7 +22,6 @@ from prowess.storage.sessions import EnabledBlock, EnabledRow, SessionRow
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.policy.actor import Actor
     from prowess.session.activate import Activation
     from prowess.skill.package import Package
 

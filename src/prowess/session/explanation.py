@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.policy.rules import Ruling
-from prowess.session.session import fits_budget
+from prowess.session.session import Session, fits_budget
 from prowess.session.sessions import with_session_role
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prowess.policy.actor import Actor
     from prowess.policy.organization import OrgPolicy
     from prowess.session.index import IndexPlan
-    from prowess.session.session import Session
     from prowess.skill.model import SkillCard
 
 Choice = Literal["enabled", "offered", "possible", "not offered", "refused", "needs approval", "no room"]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
@@ -21,6 +21,7 @@ from prowess.engine.runs import preview_calls
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, RunFailed
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor, agent_of
+from prowess.policy.organization import OrgPolicy
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
@@ -45,9 +46,6 @@ from prowess.tools.tool import (
     not_an_object,
     read_arguments,
 )
-
-if TYPE_CHECKING:
-    from prowess.policy.organization import OrgPolicy
 
 log = logging.getLogger(__name__)
 

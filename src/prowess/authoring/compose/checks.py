@@ -34,7 +34,6 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.match.matcher import Matcher
-    from prowess.sandbox.protocol import Sandbox
 
 
 DRY_RUN_LIMITS = SandboxLimits(fuel=5_000_000_000, seconds=5.0, calls=50)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from prowess.authoring.compose.author import Written
 from prowess.authoring.compose.composition import Composition, event_data, to_composition
@@ -14,9 +16,6 @@ from prowess.skill.package import Package
 from prowess.storage import compositions, ledger
 from prowess.storage.compositions import CompositionRow, CompositionState, RoundRow
 from prowess.storage.ledger import EventEntry
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 MAX_ROUNDS = 200
 

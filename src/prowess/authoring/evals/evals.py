@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
@@ -32,10 +33,6 @@ from prowess.storage.clock import now
 from prowess.storage.evals import EvalRunRow, RunState
 from prowess.storage.scores import SkillScore
 from prowess.threads import offload, offload_to_completion
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
 
 _EVALS_HELP = """Create evals/cases.yaml in the folder of the skill:
   cases:

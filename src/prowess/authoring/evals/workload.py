@@ -11,7 +11,8 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
@@ -27,9 +28,6 @@ from prowess.skill.model import Skill
 from prowess.storage import evals
 from prowess.storage.evals import StoredResult
 from prowess.threads import offload, offload_to_completion
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from prowess.authoring.optimize.proposal import event_data
 from prowess.engine.context import Context
@@ -13,9 +15,6 @@ from prowess.storage import ledger, proposals
 from prowess.storage.ledger import EventEntry
 from prowess.storage.proposals import ProposalRow, ProposalState
 from prowess.threads import offload
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 
 class Records:

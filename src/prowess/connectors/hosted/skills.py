@@ -12,26 +12,22 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prowess.connectors.hosted.entry import HostedSkill, parse_skill_uri, read_manifest, show_uri
 from prowess.connectors.hosted.reader import SkillReader, SkillServer, require_fixed
+from prowess.engine.context import Context
 from prowess.engine.registries import check_query, permit_fetch
-from prowess.engine.registry_results import make_ranked_hit, redact_hit
+from prowess.engine.registry_results import RegistryHit, make_ranked_hit, redact_hit
 from prowess.engine.sessions import Sessions, record_load
 from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
 from prowess.policy.roles import find_role
-from prowess.session.session import check_budget
+from prowess.session.session import Session, check_budget
 from prowess.skill.filenames import SKILL_MD
+from prowess.skill.package import Package
 from prowess.skill.text.hidden import show_hidden
 from prowess.sources.registries.registry import RegistryEntry
 from prowess.threads import offload
-
-if TYPE_CHECKING:
-    from prowess.engine.context import Context
-    from prowess.engine.registry_results import RegistryHit
-    from prowess.session.session import Session
-    from prowess.skill.package import Package
 
 Connect = Callable[[str], AbstractAsyncContextManager[SkillServer]]
 """Opens a connector by its name, or raises why it cannot be used."""

@@ -23,6 +23,7 @@ from prowess.agent.updates import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    Update,
 )
 from prowess.interfaces.cli.output import (
     can_animate,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from prowess.agent.conversation import Conversation, ConversationMessage
-    from prowess.agent.updates import Update
 
 
 _MAX_LINE_CHARS = 200

@@ -10,12 +10,11 @@ import click
 from prowess.errors import Refused
 from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import clean, one_line, print_table, print_wrapped
-from prowess.interfaces.cli.person import TYPED
+from prowess.interfaces.cli.person import TYPED, Proof
 from prowess.skill.filenames import SIDECAR, is_skill_md
 from prowess.skill.text.yaml_writer import dump
 
 if TYPE_CHECKING:
-    from prowess.interfaces.cli.person import Proof
     from prowess.match.trigger_eval import TriggerReport
     from prowess.match.trigger_phrases import Suggestion
     from prowess.open import Prowess

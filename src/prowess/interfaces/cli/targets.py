@@ -13,12 +13,11 @@ from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.match.collisions import sample_messages
 from prowess.skill.evals import EVAL_EXAMPLE, MAX_EVAL_BYTES, TriggerSet, find_eval_paths, read_trigger_set
 from prowess.skill.filenames import has_marker, is_marker, looks_like_skill
-from prowess.skill.model import SCOPES
+from prowess.skill.model import SCOPES, Skill
 
 if TYPE_CHECKING:
     from prowess.catalog.importer import CheckResult
     from prowess.open import Prowess
-    from prowess.skill.model import Skill
 
 _EVAL_SUFFIXES = (".json", ".yaml", ".yml")
 

@@ -18,12 +18,11 @@ from prowess.interfaces.cli.approval_card import (
 )
 from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import clean, one_line
-from prowess.interfaces.cli.person import TYPED
+from prowess.interfaces.cli.person import TYPED, Proof
 from prowess.skill.text.hidden import show_hidden
 
 if TYPE_CHECKING:
     from prowess.engine.trust import PreviewedSkill, TrustOutcome, TrustPreview
-    from prowess.interfaces.cli.person import Proof
     from prowess.open import Prowess
     from prowess.storage.approvals import ApprovalRow
 

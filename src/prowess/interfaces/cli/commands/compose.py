@@ -15,7 +15,7 @@ from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group, read_message
 from prowess.interfaces.cli.output import clean, print_json
-from prowess.interfaces.cli.person import TYPED, at_terminal, require_person, token_option
+from prowess.interfaces.cli.person import TYPED, Proof, at_terminal, require_person, token_option
 from prowess.skill.text.hidden import show_hidden
 from prowess.suggestions import did_you_mean
 from prowess.view import files_json
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from prowess.authoring.compose.composition import Composition
-    from prowess.interfaces.cli.person import Proof
     from prowess.open import Prowess
     from prowess.skill.model import Skill
 

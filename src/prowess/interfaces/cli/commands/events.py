@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from prowess.events import EVENT_NAMES, EVENTS_PRUNED
+from prowess.events import EVENT_NAMES, EVENTS_PRUNED, Event
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group, limit_option
@@ -18,7 +18,6 @@ from prowess.interfaces.cli.server import require_this_machine
 from prowess.storage.driver_errors import reading
 
 if TYPE_CHECKING:
-    from prowess.events import Event
     from prowess.open import Prowess
     from prowess.policy.account import Answer, SkillAccount, SkillBytes
     from prowess.storage.audit_chain import AuditVerdict

@@ -12,12 +12,11 @@ import click
 from prowess.interfaces.cli.commands.packages import MAX_LISTED, PROFILES
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.error_output import print_problems
-from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
+from prowess.interfaces.cli.options import Failure, choose_skills, command, for_each, report_failures
 from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
     from prowess.catalog.exporter import ExportResult
-    from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
 
 

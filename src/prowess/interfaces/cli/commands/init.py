@@ -11,11 +11,10 @@ import click
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_table
-from prowess.settings import read_settings
+from prowess.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
-    from prowess.settings import Settings
 
 SKILL_FOLDER = ".agents/skills"
 _NAMED_AGENTS = 3

@@ -9,11 +9,10 @@ import click
 from prowess.interfaces.cli.engine import Cli, common_options, open_matcher, progress_bar, spinner
 from prowess.interfaces.cli.options import Fraction, command
 from prowess.interfaces.cli.output import one_line, print_wrapped
-from prowess.match.collisions import MIN_SIMILARITY, find_collisions
+from prowess.match.collisions import MIN_SIMILARITY, Collision, find_collisions
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
-    from prowess.match.collisions import Collision
     from prowess.open import Prowess
 
 

@@ -25,13 +25,12 @@ from prowess.interfaces.cli.options import (
 )
 from prowess.interfaces.cli.output import draw_bar, one_line, output_width, print_json, print_json_line, print_table
 from prowess.lazy_dataclass import dataclass
-from prowess.match.recommendation import DECISIONS, format_score
+from prowess.match.recommendation import DECISIONS, Recommendation, format_score
 from prowess.patterns import lazy_pattern
 from prowess.skill.json_values import parse_json
 
 if TYPE_CHECKING:
     from prowess.match.matcher import Matcher
-    from prowess.match.recommendation import Recommendation
 
 
 MAX_LINE_BYTES = 4 * 1024 * 1024

@@ -14,13 +14,12 @@ from prowess.errors import Conflict, NotFound, Unavailable
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_wrapped
-from prowess.settings import read_settings
+from prowess.settings import Settings, read_settings
 from prowess.skill.package import Package
 from prowess.skill.slug import check_slug
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
-    from prowess.settings import Settings
 
 KINDS = ("instructions", "function", "prompt", "review")
 _PROOF = "created with `prowess new`"

@@ -14,7 +14,7 @@ from prowess.errors import Invalid, ProwessError, Refused, Unavailable
 from prowess.interfaces.cli.engine import Cli, workspace_option
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
 from prowess.interfaces.cli.output import escape_path
-from prowess.settings import read_settings
+from prowess.settings import Settings, read_settings
 from prowess.skill.limits import DEFAULT_LIMITS
 from prowess.storage.secret_file import (
     SERVER_TOKEN_FILE,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from prowess.interfaces.listener import ServerProcess
     from prowess.open import Prowess
-    from prowess.settings import Settings
 
 _MAX_OPEN_FILES = 65_536
 

@@ -15,13 +15,12 @@ from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import Cli, common_options, user_environment
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import clean, print_json
-from prowess.settings import read_settings
+from prowess.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from prowess.agent.spawn import ForeignAgent, Launch, McpServer
     from prowess.open import Prowess
     from prowess.session.role_prompt import RolePrompt
-    from prowess.settings import Settings
 
 AGENTS = (
     "claude-code",

@@ -10,12 +10,11 @@ import click
 from prowess.errors import NotFound, ProwessError, Refused
 from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
-from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
+from prowess.interfaces.cli.options import Failure, choose_skills, command, for_each, report_failures
 from prowess.interfaces.cli.output import clean, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
-    from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
     from prowess.skill.model import Skill, SkillCard, Version
 
