@@ -101,19 +101,13 @@ class Optimizations(Part):
             raise Invalid("A server cannot use a model object.", hint="Pass the name of a model.")
         if request.cases:
             raise Invalid("A server cannot read an eval file of this machine.", hint="Put the cases into the skill.")
+        shared = ("artifact", "method", "metric", "repeats", "model", "evaluation_model", "template", "traces")
         body = {
+            **{name: getattr(request, name) for name in shared},
             "skill_slug": request.skill,
-            "artifact": request.artifact,
-            "method": request.method,
-            "metric": request.metric,
             "budget_usd": request.budget.usd,
             "max_calls": request.budget.calls,
             "minutes": request.budget.minutes,
-            "repeats": request.repeats,
-            "model": request.model,
-            "evaluation_model": request.evaluation_model,
-            "template": request.template,
-            "traces": request.traces,
         }
         return _decode_proposal(await self._transport.post("/optimizations", body))
 

@@ -53,22 +53,9 @@ class Token:
 
     def as_json(self) -> dict[str, Any]:
         """Return the token as a JSON object."""
-        return {
-            "id": self.id,
-            "organization_id": self.organization_id,
-            "user_id": self.user_id,
-            "kind": self.kind,
-            "name": self.name,
-            "scopes": list(self.scopes),
-            "state": self.state,
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-            "created_with": self.created_with,
-            "expires_at": self.expires_at,
-            "last_used_at": self.last_used_at,
-            "revoked_at": self.revoked_at,
-            "revoked_by": self.revoked_by,
-        }
+        names = ("id", "organization_id", "user_id", "kind", "name", "scopes", "state", "created_at", "created_by")
+        names += ("created_with", "expires_at", "last_used_at", "revoked_at", "revoked_by")
+        return {name: getattr(self, name) for name in names} | {"scopes": list(self.scopes)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +77,8 @@ class WebSession:
 
     def as_json(self) -> dict[str, Any]:
         """Return the session as a JSON object."""
-        return {
-            "id": self.id,
-            "how": self.how,
-            "client": self.client,
-            "created_at": self.created_at,
-            "expires_at": self.expires_at,
-            "last_used_at": self.last_used_at,
-        }
+        names = ("id", "how", "client", "created_at", "expires_at", "last_used_at")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

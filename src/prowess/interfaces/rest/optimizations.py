@@ -82,18 +82,9 @@ class CandidateShape(Shape):
 @router.post("", response_model=OptimizationShape, status_code=201)
 async def start_optimization(body: OptimizationBody, engine: Runner) -> Response:
     """Start an optimization as a durable job, and return at once. Nothing changes before a person approves the result."""
-    request = OptimizationRequest(
-        skill=body.skill_slug,
-        artifact=body.artifact,
-        method=body.method,
-        metric=body.metric,
-        budget=Budget(usd=body.budget_usd, calls=body.max_calls, minutes=body.minutes),
-        repeats=body.repeats,
-        model=body.model,
-        evaluation_model=body.evaluation_model,
-        template=body.template,
-        traces=body.traces,
-    )
+    budget = Budget(usd=body.budget_usd, calls=body.max_calls, minutes=body.minutes)
+    options = body.model_dump(exclude={"skill_slug", "budget_usd", "max_calls", "minutes"})
+    request = OptimizationRequest(skill=body.skill_slug, budget=budget, **options)
     prepared = await engine.optimize.prepare(request)
     await engine.jobs.start_task(
         "optimize",

@@ -145,17 +145,8 @@ async def run_in_session(request: Request, id: SessionId, body: SessionRunBody, 
 
 
 def _make_request(slug: str, body: RunBody, *, session: str = "") -> RunRequest:
-    return RunRequest(
-        slug=slug,
-        artifacts=tuple(body.artifacts),
-        inputs=body.inputs,
-        session=session,
-        model=body.model,
-        evaluation_model=body.evaluation_model,
-        timeout=body.timeout,
-        resume=body.resume,
-        dry_run=body.dry_run,
-    )
+    options = body.model_dump(exclude={"skill_slug", "artifacts", "inputs"})
+    return RunRequest(slug=slug, artifacts=tuple(body.artifacts), inputs=body.inputs, session=session, **options)
 
 
 async def _run(request: Request, engine: Engine, run_request: RunRequest) -> Response:

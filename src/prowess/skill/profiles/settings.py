@@ -10,7 +10,8 @@ from prowess.errors import Invalid, Problem
 from prowess.skill.assertion_specs import ASSERTION_CHECKS, list_assertions
 from prowess.skill.declarations import REQUEST_FIELDS, CommandSettings
 from prowess.skill.evals import find_eval_paths, read_trigger_set
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, warning
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import Artifact, JsonObject, kind_info
 from prowess.skill.schema import compile_schema
 from prowess.suggestions import did_you_mean, near_names
@@ -62,24 +63,24 @@ def _check_schema(field: str, schema: JsonObject | None) -> Iterator[Problem]:
     try:
         compile_schema(schema)
     except Invalid as fault:
-        yield _warning(SCHEMA_CODE, fault.message, fault.hint, field)
+        yield warning(SCHEMA_CODE, fault.message, fault.hint, field=field)
         return
-    properties = _mapping(schema.get("properties"))
+    properties = json_object(schema.get("properties"))
     yield from _misspelt(field, schema, _KEYWORDS)
     for name, about in [*properties.items()][:_SHOWN]:
-        yield from _misspelt(f"{field}.properties.{name}", _mapping(about), _KEYWORDS)
+        yield from _misspelt(f"{field}.properties.{name}", json_object(about), _KEYWORDS)
     required = schema.get("required")
     for name in cast("list[str]", required)[:_SHOWN] if isinstance(required, list) and properties else ():
         if name not in properties and near_names(name, properties):
             message = f"{name!r} is required, but not one of the properties."
-            yield _warning(MISSPELT_CODE, message, did_you_mean(name, properties, count=1), f"{field}.required")
+            yield warning(MISSPELT_CODE, message, did_you_mean(name, properties, count=1), field=f"{field}.required")
 
 
 def check_assertion_settings(reading: Reading) -> Iterator[Problem]:
     """Yield a warning for each setting of a built-in assertion that is probably misspelt."""
     for artifact in reading.skill.artifacts if reading.skill else ():
         for position, written in enumerate(list_assertions(artifact)[:_SHOWN]):
-            settings = _mapping(written)
+            settings = json_object(written)
             if settings.get("type") in ASSERTION_CHECKS and "." not in str(settings["type"]):
                 yield from _misspelt(f"{artifact.name}.assertions[{position}]", settings, _ASSERTION_SETTINGS)
 
@@ -93,11 +94,11 @@ def check_run_settings(reading: Reading) -> Iterator[Problem]:
         ("policy", skill.policy, _POLICY),
         ("observability", skill.extra.get("observability"), _OBSERVABILITY),
     ):
-        for name in [name for name in _mapping(written) if name not in known][:_SHOWN]:
+        for name in [name for name in json_object(written) if name not in known][:_SHOWN]:
             meant = did_you_mean(name, known, count=1)
             hint = meant or f"The settings are {', '.join(known)}."
             code = MISSPELT_CODE if meant else UNUSED_CODE
-            yield _warning(code, f"{name!r} has no effect.", hint, f"{field}.{name}")
+            yield warning(code, f"{name!r} has no effect.", hint, field=f"{field}.{name}")
     for artifact in skill.artifacts:
         yield from _check_metadata(artifact)
 
@@ -113,7 +114,7 @@ def _check_metadata(artifact: Artifact) -> Iterator[Problem]:
             hint = f"Set the limit of the whole skill: `policy: {{{name}: …}}`."
         else:
             hint = "Remove it."
-        yield _warning(UNUSED_CODE, message, hint, f"{field}.{name}")
+        yield warning(UNUSED_CODE, message, hint, field=f"{field}.{name}")
     # A request with a misspelt setting is an error of its own.
     if artifact.kind != "http_call":
         yield from _misspelt(field, artifact.metadata, read)
@@ -133,12 +134,4 @@ def _misspelt(field: str, settings: Mapping[str, Any], known: Iterable[str]) -> 
     names = frozenset(known)
     for name in [*settings][:_SHOWN]:
         if name not in names and (meant := did_you_mean(name, names, count=1)):
-            yield _warning(MISSPELT_CODE, f"{name!r} has no effect.", meant, field)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _warning(code: str, message: str, hint: str, field: str) -> Problem:
-    return Problem(code=code, severity="warning", message=message, hint=hint, field=field)
+            yield warning(MISSPELT_CODE, f"{name!r} has no effect.", meant, field=field)
