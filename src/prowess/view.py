@@ -119,15 +119,10 @@ def checked_json(result: CheckResult) -> JsonObject:
 
 def imported_json(result: ImportResult) -> JsonObject:
     """Return the result of importing one path: the stored skill, or the error."""
+    same = ("slug", "form", "version", "digest", "changed", "skipped", "chars")
     return {
         "path": str(result.path),
-        "slug": result.slug,
-        "form": result.form,
-        "version": result.version,
-        "digest": result.digest,
-        "changed": result.changed,
-        "skipped": result.skipped,
-        "chars": result.chars,
+        **{name: getattr(result, name) for name in same},
         "problems": problems_json(result.problems),
         "findings": [finding.as_json() for finding in result.findings],
         "error": error_json(result.error) if result.error else None,

@@ -326,16 +326,11 @@ def _decode_import(value: JsonObject, path: Path) -> ImportResult:
     from prowess.catalog.importer import ImportResult
     from prowess.scan import Finding
 
+    same = ("slug", "form", "version", "digest", "changed", "skipped", "chars")
     return ImportResult(
+        **{name: value[name] for name in same},
         path=path,
-        slug=value["slug"],
-        form=value["form"],
-        version=value["version"],
-        digest=value["digest"],
-        changed=value["changed"],
         problems=tuple(decode_all(Problem, value["problems"])),
         findings=tuple(decode_all(Finding, value["findings"])),
         error=make_error(value["error"]) if value["error"] else None,
-        skipped=value["skipped"],
-        chars=value["chars"],
     )

@@ -36,29 +36,24 @@ def decode_part(value: JsonObject, make_error: MakeError, *, error: ProwessError
     tokens = value["input_tokens"] or 0, value["output_tokens"] or 0
     usage = Usage(input_tokens=tokens[0], output_tokens=tokens[1], requests=int(bool(model and any(tokens))))
     return RunPart(
-        artifact=value["artifact"],
-        kind=value["kind"],
-        variant=value["variant"],
-        status=value["status"],
-        trace=value["trace"],
-        traced=value["traced"],
+        **{name: value[name] for name in _PART},
         output=_decode_output(value["kind"], value["output"], value["result"], failed=failed is not None),
-        result=value["result"],
         verdicts=tuple(Verdict(**{name: one[name] for name in _VERDICT}) for one in value["verdicts"]),
         error=failed,
-        fallback_of=value["fallback_of"],
         model=model,
         usage=usage,
         cost=value["cost_usd"],
-        duration_ms=value["duration_ms"],
         sent=tuple(_decode_sent(one) for one in value.get("would_send", ())),
         plan=value.get("would_do", ""),
         printed=value.get("printed", ""),
         receipt=value["receipt"] or {},
-        resumable=value["resumable"],
     )
 
 
+_PART = (
+    *("artifact", "kind", "variant", "status", "trace", "traced", "result"),
+    *("fallback_of", "duration_ms", "resumable"),
+)
 _FILE = ("name", "media_type", "content")
 _VERDICT = ("type", "description", "passed", "severity", "explanation")
 

@@ -21,6 +21,7 @@ from prowess.run.result import verdict_json
 from prowess.skill.kinds import JsonObject
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.ledger import EventEntry
+from prowess.storage.rows import convert_row
 from prowess.storage.traces import Trace
 from prowess.traces.cleanup import process_identity
 from prowess.traces.trace_recorder import OnStored, TraceRecorder, ignore_stored
@@ -46,15 +47,7 @@ class RunEvent:
 
     def entry(self) -> EventEntry:
         """Return the event as the ledger stores it."""
-        return EventEntry(
-            name=self.name,
-            data=self.data,
-            session_id=self.session_id,
-            user_id=self.user_id,
-            subject=self.skill,
-            source=self.source,
-            seconds=self.seconds,
-        )
+        return convert_row(self, EventEntry, subject=self.skill)
 
 
 PublishEvent = Callable[[RunEvent], None]

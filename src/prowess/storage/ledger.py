@@ -22,7 +22,7 @@ from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.owner import Owner, Tenant
-from prowess.storage.rows import LazyStatements, decode_object, lock_name, make_row
+from prowess.storage.rows import LazyStatements, decode_object, lock_name, make_row, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -234,13 +234,7 @@ def _append_events(
             "number": number,
             "id": str(uuid.uuid4()),
             "at": moment,
-            "user_id": entry.user_id,
-            "session_id": entry.session_id,
-            "name": entry.name,
-            "subject": entry.subject,
-            "source": entry.source,
-            "seconds": entry.seconds,
-            "data": entry.data,
+            **row_values(entry),
         }
         for number, entry in enumerate(entries, last_event(connection, organization_id) + 1)
     ]

@@ -299,12 +299,7 @@ def _sealed(session_id: str, row: EnabledRow, content: str) -> tuple[str, ...]:
 
 def _values(connection: sa.Connection, session_id: str, row: EnabledRow, content: str) -> dict[str, Any]:
     return {
-        "title": row.title,
-        "digest": row.digest,
-        "scope": row.scope,
-        "source_type": row.source_type,
-        "origin": row.origin,
-        "detail": row.detail,
+        **{name: getattr(row, name) for name in ("title", "digest", "scope", "source_type", "origin", "detail")},
         "content_length": len(content),
         "content": content,
         "seal": seals_of(connection).make(_sealed(session_id, row, content)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from prowess.lazy_dataclass import dataclass
@@ -85,6 +86,11 @@ _COLUMNS = {
     *("created_at", "updated_at", "tags", "trigger_phrases", "intent_patterns"),
     *("provenance", "artifacts", "manifest", "scope", "location", "people_only"),
 }
+_SAME_COLUMNS = (
+    *("id", "slug", "description", "version", "digest", "form", "author"),
+    *("created_at", "updated_at", "content_length", "people_only"),
+)
+"""The fields of a skill that are columns of the same name, and need no conversion."""
 # Every other field of a skill, also ones added later, is stored in one document.
 _DETAILS = tuple(name for name in Skill.model_fields if name not in _COLUMNS)
 _DEFAULTS = field_defaults(Skill, _DETAILS)
@@ -203,20 +209,12 @@ def _owner(tenant: Tenant) -> str:
 
 def _card_group(owner: str, reader: str, card: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the values that the first checksum of a seal covers: the card, its owner, and how it was read."""
-    return (
-        owner,
-        reader,
-        card["slug"],
-        card["title"],
-        card["description"],
-        card["version"],
-        card["tags"],
-        card["source"],
-        card["digest"],
-        card["kinds"],
-        card["chars"],
-        card["people_only"],
-    )
+    return (owner, reader, *_sealed_values(card))
+
+
+_sealed_values = itemgetter(
+    *("slug", "title", "description", "version", "tags", "source", "digest", "kinds", "chars", "people_only")
+)
 
 
 def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ...], tuple[object, ...]]:
@@ -374,24 +372,14 @@ def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[s
     return {
         **tenant.columns,
         **{name: getattr(skill.provenance, name) for name in ORIGIN},
-        "id": skill.id,
-        "slug": skill.slug,
+        **{name: getattr(skill, name) for name in _SAME_COLUMNS},
         "name": skill.title,
-        "description": skill.description,
-        "version": skill.version,
         "tags": list(skill.tags),
-        "digest": skill.digest,
         "kinds": list(skill.kinds),
-        "form": skill.form,
         "reader": reader,
         "seal": seals.make(*_groups(skill, reader, tenant)),
-        "author": skill.author,
-        "created_at": skill.created_at,
-        "updated_at": skill.updated_at,
         "intent_patterns": list(skill.intent_patterns),
         "trigger_phrases": list(skill.trigger_phrases),
-        "content_length": skill.content_length,
-        "people_only": skill.people_only,
         "content_hash": hash_content(content, skill.digest),
         "package": package.name,
         "manifest": dump_manifest(skill.manifest),

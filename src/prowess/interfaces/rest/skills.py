@@ -312,20 +312,16 @@ def file_pairs(files: FileTexts) -> tuple[tuple[str, str | None], ...]:
     return tuple((files or {}).items())
 
 
+_SOURCE_FIELDS = ("source_type", "source_url", "source_ref", "source_id")
+
+
 def _draft(body: NewSkillBody | SkillChangeBody, slug: str | None) -> SkillDraft:
     return SkillDraft(
-        content=body.content,
         files=file_pairs(body.files),
         slug=slug,
         title=body.name,
-        description=body.description,
-        version=body.version,
-        author=body.author,
         tags=None if body.tags is None else tuple(body.tags),
-        source_type=body.source_type,
-        source_url=body.source_url,
-        source_ref=body.source_ref,
-        source_id=body.source_id,
+        **body.model_dump(include={"content", "description", "version", "author", *_SOURCE_FIELDS}),
     )
 
 
