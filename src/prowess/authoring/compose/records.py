@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,12 +36,8 @@ class CompositionRecords:
         """Return the compositions of the actor, the last changed first."""
         actor = self._context.actor
         actor.require("skills.read")
-
-        def read(connection: sa.Connection) -> list[CompositionRow]:
-            return compositions.list_compositions(
-                connection, actor.owner, created_by=self._only_by(), state=state or "", limit=limit
-            )
-
+        own = partial(compositions.list_compositions, owner=actor.owner, created_by=self._only_by())
+        read = partial(own, state=state or "", limit=limit)
         return read_rows(self._context, read, [])
 
     def list_rounds(self, composition_id: str) -> list[RoundRow]:

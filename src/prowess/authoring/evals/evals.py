@@ -128,10 +128,8 @@ class Evals:
     async def list(self, *, skill: str = "", limit: int = 50, before: tuple[str, str] | None = None) -> list[EvalRun]:
         """Return runs without their results, newest first; with `before`, those older than that time and id."""
         organization, user = self._scope()
-
-        def read(connection: sa.Connection) -> list[EvalRunRow]:
-            return storage.list_runs(connection, organization, user, skill=skill, before=before, limit=limit)
-
+        own = partial(storage.list_runs, organization_id=organization, user_id=user)
+        read = partial(own, skill=skill, before=before, limit=limit)
         return [to_run(row) for row in await offload(read_rows, self._context, read, [])]
 
     async def count(self, *, skill: str = "") -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +23,7 @@ class Records:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._owner = {"organization_id": context.actor.organization, "user_id": context.actor.visible_user}
 
     async def add(self, row: ProposalRow) -> ProposalRow:
         """Store a new optimization and publish it."""
@@ -37,42 +39,20 @@ class Records:
 
     async def find(self, proposal_id: str) -> ProposalRow:
         """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
-        actor = self._context.actor
-
-        def find(connection: sa.Connection) -> list[ProposalRow]:
-            return proposals.find(connection, actor.organization, actor.visible_user, proposal_id)
-
-        listed_by = "prowess optimize list"
+        find, listed_by = partial(proposals.find, **self._owner, prefix=proposal_id), "prowess optimize list"
         return await offload(find_by_id, self._context, proposal_id, find, noun="optimization", listed_by=listed_by)
 
     async def list(
         self, *, skill: str, states: Sequence[str], before: tuple[str, str] | None, limit: int
     ) -> list[ProposalRow]:
         """Return optimizations, newest first."""
-        actor = self._context.actor
-
-        def read(connection: sa.Connection) -> list[ProposalRow]:
-            return proposals.list_proposals(
-                connection,
-                actor.organization,
-                actor.visible_user,
-                skill=skill,
-                states=states,
-                before=before,
-                limit=limit,
-            )
-
+        own = partial(proposals.list_proposals, **self._owner)
+        read = partial(own, skill=skill, states=states, before=before, limit=limit)
         return await offload(read_rows, self._context, read, [])
 
     async def count(self, *, skill: str, states: Sequence[str]) -> int:
         """Return how many optimizations there are."""
-        actor = self._context.actor
-
-        def count(connection: sa.Connection) -> int:
-            return proposals.count_proposals(
-                connection, actor.organization, actor.visible_user, skill=skill, states=states
-            )
-
+        count = partial(proposals.count_proposals, **self._owner, skill=skill, states=states)
         return await offload(read_rows, self._context, count, 0)
 
     async def change(
