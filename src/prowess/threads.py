@@ -212,14 +212,55 @@ async def offload_to_completion(work: Callable[P, T], /, *args: P.args, **kwargs
 
     A thread cannot be cancelled, so without this, work such as recording a cost would continue after the caller has returned.
     """
+    return await _complete(lambda: work(*args, **kwargs), lambda: None)
+
+
+async def offload_cancellable(work: Callable[[], T], *, on_cancel: Callable[[], None] = lambda: None) -> T:
+    """Run work in a thread that calls `check_cancelled` between its steps. If the caller is cancelled, it ends at the next one.
+
+    What the work has kept by then stays. `on_cancel` is called as soon as the caller is cancelled. It can end what a step waits for.
+    """
+    cancelled = threading.Event()
+
+    def run() -> T:
+        _cancelled.set(cancelled)  # only here: each thread has a copy of the context
+        return work()
+
+    def cancel() -> None:
+        cancelled.set()
+        on_cancel()
+
+    return await _complete(run, cancel)
+
+
+def check_cancelled() -> None:
+    """Raise `CancelledError` if the caller of the `offload_cancellable` around this was cancelled."""
+    if is_cancelled():
+        from asyncio import CancelledError
+
+        raise CancelledError
+
+
+def is_cancelled() -> bool:
+    """Return True if the caller of the `offload_cancellable` around this was cancelled."""
+    cancelled = _cancelled.get()
+    return cancelled is not None and cancelled.is_set()
+
+
+_cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
+
+
+async def _complete(work: Callable[[], T], on_cancel: Callable[[], None]) -> T:
+    """Run work in a thread. If the caller is cancelled, call `on_cancel`, and wait until the work has ended."""
     if _mode.blocking:
-        return work(*args, **kwargs)
+        return work()
     import asyncio
 
-    task = asyncio.ensure_future(offload(work, *args, **kwargs))
+    task = asyncio.ensure_future(offload(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        on_cancel()
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])

@@ -269,7 +269,7 @@ async def test_an_import_that_is_cancelled_says_so_in_the_audit(place: Any, tmp_
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await importing
-        assert (await outcomes(engine)) == [("ann", "install", "begun"), ("ann", "install", "failed: refused")]
+        assert (await outcomes(engine)) == [("ann", "install", "begun"), ("ann", "install", "failed: cancelled")]
 
 
 async def test_a_change_that_breaks_off_in_whatever_way_is_told_in_the_audit(place: Any, tmp_path: Path):

@@ -17,6 +17,7 @@ from prowess.skill.profiles import ProfileName
 from prowess.skill.slug import MAX_NAME_CHARS
 from prowess.skill.validate import ValidationReport, validate
 from prowess.storage.files.skill_paths import find_skills, leaves_project
+from prowess.threads import check_cancelled
 
 if TYPE_CHECKING:
     from prowess.scan import Finding
@@ -39,7 +40,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-"""Called after each step. It may raise to stop the operation; skills saved by then stay."""
+"""Called after each step."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -142,6 +143,7 @@ def find_packages(
         else:
             yield from _read(target, limits)
         watch(Progress(done=done, total=len(targets)))
+        check_cancelled()
 
 
 def _each_once(targets: Iterable[Path]) -> list[Path]:

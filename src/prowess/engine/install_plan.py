@@ -36,6 +36,7 @@ from prowess.sources.lock.skills_lock import locked_source
 from prowess.sources.reference import SourceReference
 from prowess.sources.signature import kind_of, verify
 from prowess.storage.files.skill_packages import read_folder
+from prowess.threads import check_cancelled
 
 Change = Literal["new", "update", "unchanged"]
 
@@ -172,6 +173,7 @@ class Planner:
         ]
         folders: dict[str, str] = {}
         for skill in fetched.skills:
+            check_cancelled()
             name = name_of(skill)
             try:
                 planned = self._plan_skill(name, skill, reference, fetched, agents, mode)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.engine.context import Part
 from prowess.engine.trust import Trust, TrustPreview
 from prowess.errors import NotFound, ProwessError, Refused
-from prowess.threads import offload
+from prowess.threads import is_cancelled, offload, offload_cancellable
 
 if TYPE_CHECKING:
     from prowess.engine.install_plan import InstallPlan, PlannedSkill
@@ -85,7 +85,9 @@ class Installs(Part):
         chosen = parse_agents(agents) or detect_agents(
             base.root, home=self._context.resources.user_home, environment=base.environment, user=user
         )
-        return await offload(lambda: Planner(self._context, installation).plan(reference, fetched, chosen, mode))
+        return await offload_cancellable(
+            lambda: Planner(self._context, installation).plan(reference, fetched, chosen, mode)
+        )
 
     async def install(
         self,
@@ -100,7 +102,7 @@ class Installs(Part):
         `shown` is the text that the person saw about each skill, by slug. Raise `Conflict` if something that Prowess did not
         install is in the way, or files were edited and `discard_changes` is not given; nothing is changed then.
         """
-        result = await offload(self._install, plan, proof, discard_changes)
+        result = await offload_cancellable(lambda: self._install(plan, proof, discard_changes))
         if not proof:
             return result
         preview = TrustPreview(target=plan.source, skills=tuple(skill.preview for skill in plan.skills))
@@ -236,7 +238,9 @@ class Installs(Part):
             return InstallPlan(source=source, base=installation.base, warnings=fetched.warnings)
         if fetched.unchanged:
             fetched = await self._fetch(reference)
-        return await offload(plan_installed, self._context, installation, reference, fetched, skills)
+        return await offload_cancellable(
+            lambda: plan_installed(self._context, installation, reference, fetched, skills)
+        )
 
     def _install(self, plan: InstallPlan, proof: str, discard_changes: bool) -> InstallResult:
         actor, gate = self._context.actor, self._context.resources.gate
@@ -250,7 +254,7 @@ class Installs(Part):
                 [self._with_approval(skill, accepted=bool(proof)) for skill in skills], discard_changes=discard_changes
             )
         except BaseException as error:
-            code = error.code if isinstance(error, ProwessError) else "error"
+            code = error.code if isinstance(error, ProwessError) else "cancelled" if is_cancelled() else "error"
             with suppress(ProwessError):  # raise the first error, not one of the log
                 gate.end(actor, action, f"failed: {code}", source=plan.source)
             raise

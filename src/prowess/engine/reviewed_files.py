@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from prowess.errors import ProwessError
+from prowess.threads import check_cancelled
 
 if TYPE_CHECKING:
     from prowess.catalog.store import Store
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def find_files(context: Context, slug: str, digest: str, *, scope: str = "") -> Package | None:
     """Return the files of a skill if it has exactly these bytes now, or None."""
+    check_cancelled()  # this is called for hundreds of skills
     found = _find(context, slug, scope)
     package = found[1] if found else None
     return package if package is not None and package.digest == digest else None

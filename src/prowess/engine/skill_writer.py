@@ -37,6 +37,7 @@ from prowess.skill.model import SCOPES, Provenance, Scope, Skill, Version
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
+from prowess.threads import check_cancelled, is_cancelled
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -247,7 +248,7 @@ class SkillWriter:
         )
 
     def import_path(
-        self, path: Path, scope: Scope, plan: ImportPlan, *, step: ProgressCallback, origin: str = ""
+        self, path: Path, scope: Scope, plan: ImportPlan, *, watch: ProgressCallback, origin: str = ""
     ) -> list[ImportResult]:
         """Import every skill at or below a path. `origin` is recorded as the place that they came from (default: the path)."""
         actor, resources = self._context.actor, self._context.resources
@@ -262,24 +263,21 @@ class SkillWriter:
 
         folders = folders_of(self._context.catalog.stores(), scope)
         limits = resources.limits
-        results = import_path(path, store, plan, actor=actor.label, limits=limits, watch=step, folders=folders)
+        results = import_path(path, store, plan, actor=actor.label, limits=limits, watch=watch, folders=folders)
         self._audited(lambda: imported.extend(results), end)
         for result in imported:
             if result.digest and result.changed:
                 self._context.catalog.scans.remember(result.digest, [finding.as_json() for finding in result.findings])
-        step(done := Progress(done=len(imported), total=len(imported), saved=sum(one.changed for one in imported)))
+        watch(done := Progress(done=len(imported), total=len(imported), saved=sum(one.changed for one in imported)))
         if done.saved > MANY_SKILLS:
-            self._prepare_matching(lambda: step(done))
+            # Index what was imported, and compute vectors for a while, so that the first match is fast and complete.
+            resources.release()
+            try:
+                resources.matcher.prepare(PREPARE_SECONDS, step=check_cancelled)
+            # The skills are stored, and matching tries again.
+            except Unavailable as error:
+                _log.warning("Failed to compute vectors for matching: %s", error.message)
         return imported
-
-    def _prepare_matching(self, step: Callable[[], None]) -> None:
-        """Index what was imported, and compute vectors for a while, so that the first match is fast and complete."""
-        self._context.resources.release()
-        try:
-            self._context.resources.matcher.prepare(PREPARE_SECONDS, step=step)
-        # The skills are stored, and matching tries again.
-        except Unavailable as error:
-            _log.warning("Failed to compute vectors for matching: %s", error.message)
 
     def _save(
         self,
@@ -353,7 +351,7 @@ class SkillWriter:
         try:
             written = write()
         except BaseException as error:
-            code = error.code if isinstance(error, ProwessError) else "error"
+            code = error.code if isinstance(error, ProwessError) else "cancelled" if is_cancelled() else "error"
             with suppress(ProwessError):  # raise the first error, not one of the note
                 note(f"failed: {code}")
             raise

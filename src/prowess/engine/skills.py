@@ -19,7 +19,6 @@ from prowess.catalog.importer import (
 )
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Fault, SearchDocument
-from prowess.engine.cancellable import offload_cancellable
 from prowess.engine.context import Part, check_message
 from prowess.engine.skill_reader import (
     VersionDiff,
@@ -36,7 +35,7 @@ from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.profiles import ProfileName
 from prowess.skill.slug import check_slug
-from prowess.threads import offload
+from prowess.threads import offload, offload_cancellable
 
 if TYPE_CHECKING:
     from prowess.catalog.exporter import ExportResult
@@ -267,11 +266,11 @@ class Skills(Part):
         The profile `prowess` also looks up the prompts and rubrics that a skill refers to.
         """
 
-        def check(step: ProgressCallback) -> list[CheckResult]:
-            found = list(check_paths([Path(path) for path in paths], profile, self._context.resources.limits, step))
+        def check() -> list[CheckResult]:
+            found = list(check_paths([Path(path) for path in paths], profile, self._context.resources.limits, watch))
             return [with_references(self._context, checked) for checked in found] if profile == "prowess" else found
 
-        return await offload_cancellable(check, watch)
+        return await offload_cancellable(check)
 
     async def export(
         self,
@@ -382,7 +381,7 @@ class Skills(Part):
         writer = self._writer
         plan = ImportPlan(on_conflict="replace" if replace else on_conflict, slug=slug, prefix=prefix)
         return await offload_cancellable(
-            lambda step: writer.import_path(Path(path), scope, plan, step=step, origin=origin), watch
+            lambda: writer.import_path(Path(path), scope, plan, watch=watch, origin=origin)
         )
 
     @cached_property

@@ -14,7 +14,7 @@ from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
 from prowess.policy.subject import Subject, shown_path
 from prowess.policy.text import clean_text
-from prowess.threads import offload
+from prowess.threads import check_cancelled, offload, offload_cancellable
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -101,7 +101,7 @@ class Trust(Part):
         A single skill is always returned, unless there is nothing left to accept. Raise `NotFound` for an
         unknown slug and for a folder without skills in reach.
         """
-        return await offload(self._preview, str(target))
+        return await offload_cancellable(lambda: self._preview(str(target)))
 
     async def accept(
         self, preview: TrustPreview, *, proof: str = DEFAULT_PROOF, shown: Mapping[str, str] | None = None
@@ -112,7 +112,7 @@ class Trust(Part):
         The accepted files are kept, to show later what changed. Requests of the person and their agents for this are approved.
         """
         check_type(preview, TrustPreview, "Pass what `trust.preview` returned, once a person has seen it.")
-        return await offload(self._accept, preview, proof, shown or {})
+        return await offload_cancellable(lambda: self._accept(preview, proof, shown or {}))
 
     async def package(self, skill: PreviewedSkill) -> Package | None:
         """Return the files of a skill that was previewed, or None if it has changed since."""
@@ -139,7 +139,7 @@ class Trust(Part):
 
     def _preview(self, target: str) -> TrustPreview:
         self._context.actor.require("skills.read")
-        subjects = self._resolve(self._subjects_of(target))
+        subjects = self._context.resources.gate.resolve(self._context.actor, self._subjects_of(target))
         alone = len(subjects) == 1 and not target.startswith(("/", "~", "."))
         unaccepted = [
             subject
@@ -157,6 +157,7 @@ class Trust(Part):
         folder = _as_folder(target)
 
         def look(slug: str) -> Subject:
+            check_cancelled()
             store, skill = catalog.find(slug)
             return replace(subject_of_run(catalog, store, skill), uses=list_used(self._context, skill))
 
@@ -183,9 +184,6 @@ class Trust(Part):
     def _lies_in(self, subject: Subject, folder: str) -> bool:
         place = subject.folder or (self._context.resources.workspace if subject.scope == "workspace" else "")
         return bool(place) and Path(os.path.realpath(place)).is_relative_to(folder)
-
-    def _resolve(self, subjects: list[Subject]) -> list[Subject]:
-        return self._context.resources.gate.resolve(self._context.actor, subjects)
 
     def _last_accepted(self) -> dict[str, str]:
         """Return the digests that were accepted last, by slug."""

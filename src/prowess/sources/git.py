@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -28,7 +27,7 @@ from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, Unreadab
 from prowess.sources.git_program import GitProgram, RepositoryMoved, uses_proxy
 from prowess.sources.git_repository import GitRepository, Tip, TreeEntry
 from prowess.sources.reference import SourceReference
-from prowess.threads import offload
+from prowess.threads import check_cancelled, offload_cancellable
 
 _MANIFESTS = (".claude-plugin/marketplace.json", ".claude-plugin/plugin.json", "skills-lock.json")
 _MANIFEST_BYTES = 1 << 20
@@ -65,15 +64,7 @@ async def _fetch_from(reference: SourceReference, context: FetchContext, last: S
     git = GitProgram(context, reference.url, pins=pins, extra_protocol=protocol)
     folder = context.cache / "git" / _cache_name(reference.url, credentials=context.credentials)
     job = _GitFetch(reference, context, git, GitRepository(git, folder, address), last)
-    task = asyncio.ensure_future(offload(job.run))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        # A thread cannot be cancelled, but the process that it waits for can be killed.
-        git.cancel()
-        with suppress(Exception):
-            await task
-        raise
+    return await offload_cancellable(job.run, on_cancel=git.cancel)
 
 
 def _cache_name(url: str, *, credentials: bool) -> str:
@@ -317,6 +308,7 @@ def _select(
     """Return the skills that pass a check; the others are added to `unreadable`."""
     good: list[_Place] = []
     for place in places:
+        check_cancelled()
         try:
             check(place)
         except ProwessError as error:

@@ -47,6 +47,7 @@ from prowess.storage.files.atomic_write import recover_folder
 from prowess.storage.files.skill_packages import read_folder
 from prowess.storage.files.skill_paths import TEMP_PREFIX
 from prowess.suggestions import did_you_mean
+from prowess.threads import check_cancelled, is_cancelled
 
 _LOCK_ATTEMPTS = 20
 _Folders = Sequence[tuple[str, str]]
@@ -146,16 +147,13 @@ class Installation:
             )
             for place in self._plan(new)
         ]
-        if before is not None and before.entry is None:
+        if before is not None and before.entry is None and (recorded := before.locked) is not None:
+            # The lock file of the skills CLI has a hash of the files.
             found = [
-                (path, "ours" if state == "edited" and self._is_unchanged(before, path) else state)
+                (path, "ours" if state == "edited" and matches_locked(recorded, path) is True else state)
                 for path, state in found
             ]
         return [Obstacle(path=path, state=state) for path, state in found if state in ("edited", "foreign")]
-
-    def _is_unchanged(self, skill: KnownSkill, path: Path) -> bool:
-        """Return True if a folder of the skills CLI has the files that its lock file records."""
-        return skill.locked is not None and matches_locked(skill.locked, path) is True
 
     @contextmanager
     def _changing(self) -> Generator[list[str]]:
@@ -179,7 +177,8 @@ class Installation:
                     return
         finally:
             if self.base.is_user:
-                _remove_if_empty(folder)
+                with suppress(OSError):  # it has something in it, which is the usual case
+                    folder.rmdir()
         raise Unavailable(f"The folder {str(folder)!r} keeps changing.", hint="Try again.")
 
     def recover(self) -> None:
@@ -199,6 +198,7 @@ class Installation:
         with self._changing() as made:
             known = self.known()
             for skill in new:
+                check_cancelled()
                 in_the_way = self.obstacles(skill, known.get(skill.name))
                 fatal = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
                 if fatal:
@@ -228,15 +228,21 @@ class Installation:
             created.append(str(self.base.skills_lock.relative_to(self.base.root)))
         pending = {skill.name: make_pending(entries[skill.name], lock.skills.get(skill.name)) for skill in todo}
         self._write_lock(lock.with_skills(pending).with_created(created))
+        placed: dict[str, InstalledSkill] = {}
         for skill in todo:
+            if placed and is_cancelled():
+                # What is in place stays installed, but a person who stops has not finished accepting it.
+                placed = {name: entry.model_copy(update={"approval": None}) for name, entry in placed.items()}
+                break
             copied = place_files(skill.placed, self._plan(skill), self.base)
             before = lock.skills.get(skill.name)
             if before is not None:
                 self._remove_left_places(skill, before)
-            entries[skill.name] = entries[skill.name].model_copy(update={"copied": tuple(sorted(copied))})
-        sources = {skill.name: (skill.locked, entries[skill.name].updated_at) for skill in todo}
-        self._confirm(lock.with_created(created), {skill.name: entries[skill.name] for skill in todo}, sources)
-        return entries
+            placed[skill.name] = entries[skill.name].model_copy(update={"copied": tuple(sorted(copied))})
+        sources = {skill.name: (skill.locked, placed[skill.name].updated_at) for skill in todo if skill.name in placed}
+        self._confirm(lock.with_created(created), placed, sources)
+        check_cancelled()
+        return entries | placed
 
     def _plan(self, new: NewSkill) -> tuple[Place, ...]:
         return plan_places(self.base, new.folder, new.agents, new.mode)
@@ -388,10 +394,3 @@ def _identify(folder: Path) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return (status.st_dev, status.st_ino)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return  # it has something in it, which is the usual case

@@ -17,7 +17,7 @@ from prowess.sources.reference import SourceReference
 from prowess.storage.files.safe_read import read_regular_file
 from prowess.storage.files.skill_packages import read_folder, read_path
 from prowess.storage.files.skill_paths import read_error
-from prowess.threads import offload
+from prowess.threads import check_cancelled, offload_cancellable
 
 MAX_ENTRIES = 200_000
 _MAX_DEPTH = 12
@@ -26,7 +26,7 @@ _MANIFEST_BYTES = 1 << 20
 
 async def fetch_local(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:
     """Read the skills of a folder, a file or an archive. Its state is the digest of everything that was read."""
-    return await offload(_fetch, Path(reference.url), context, last)
+    return await offload_cancellable(lambda: _fetch(Path(reference.url), context, last))
 
 
 def _fetch(path: Path, context: FetchContext, last: SourceState | None) -> Fetched:
@@ -55,6 +55,7 @@ def _read_folder(root: Path, context: FetchContext) -> tuple[list[FetchedSkill],
     skills: list[FetchedSkill] = []
     unreadable: list[UnreadableSkill] = []
     for place in (*found.folders, *found.files):
+        check_cancelled()
         try:
             skills.append(FetchedSkill(package=_read_place(root, place, context.limits), path=place))
         except ProwessError as error:

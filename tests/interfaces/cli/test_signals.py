@@ -180,6 +180,50 @@ run()
 """
 
 
+INTERRUPTED_WORK = """
+import os, signal, sys
+from prowess.interfaces.cli import run
+from prowess.threads import is_cancelled
+
+waiting = [{place!r}]
+
+def interrupt(event, arguments):
+    if waiting and arguments and waiting[0] in str(arguments[0]):
+        waiting.clear()
+        os.kill(os.getpid(), signal.SIGINT)
+        while not is_cancelled():
+            os.sched_yield()
+
+sys.addaudithook(interrupt)
+sys.argv = ["prowess", {words}]
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("source/one", "Nothing was changed."),
+        (".agents/skills/.prowess-tmp", "1 of 2 skills installed. To go on, run the same command again."),
+    ],
+)
+def test_an_installation_that_ctrl_c_stops_ends_at_the_next_skill_and_says_what_is_installed(
+    workspace, tmp_path, prowess, place, said
+):
+    for name in ("one", "two"):
+        (tmp_path / "source" / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: Counts to {name}.\n---\nCount.\n"
+        (tmp_path / "source" / name / "SKILL.md").write_text(text)
+    words = ("add", str(tmp_path / "source"), "--all", "--yes")
+    script = INTERRUPTED_WORK.format(place=place, words=str(words)[1:-1])
+    with started(sys.executable, "-c", script, ignored=()) as process:
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, f"{said}\n\nStopped. Everything saved so far is kept.\n")
+    assert len(prowess("verify", "--json").json) == said.startswith("1")
+    assert prowess(*words).code == 0
+    assert [skill["differences"] for skill in prowess("verify", "--json").json] == [[], []]
+
+
 @pytest.mark.parametrize(("ignored", "code", "said"), [((), -signal.SIGINT, False), ((signal.SIGINT,), 0, True)])
 def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(ignored, code, said):
     with started(sys.executable, "-c", INTERRUPTED_IMPORT, ignored=ignored) as process:

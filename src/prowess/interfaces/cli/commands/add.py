@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,7 +91,7 @@ def add_command(
         mode = "copy" if copy else None
         return await prowess.installs.plan(source, agents=agents, user=user, mode=mode, skills=skills)
 
-    with spinner("Fetching …"):
+    with _unchanged_if_stopped(), spinner("Fetching …"):
         plan = cli.call(fetch)
     if only_list:
         cli.print(plan, lambda: _print_list(plan))
@@ -118,7 +119,7 @@ def update_command(names: tuple[str, ...], is_global: bool, token_file: Path | N
 
     What changes is shown as a diff first. A rewritten history or a moved repository is reported.
     """
-    with progress_bar("Fetching") as show:
+    with _unchanged_if_stopped(), progress_bar("Fetching") as show:
         plan = cli.call(lambda prowess: prowess.installs.plan_update(names, user=is_global, step=show))
     changed = [skill.new.name for skill in plan.changes]
     if not changed and not cli.as_json and not plan.skipped and not plan.gone:
@@ -127,6 +128,16 @@ def update_command(names: tuple[str, ...], is_global: bool, token_file: Path | N
         return
     command_line = _retype("update", *(names or ()), user=is_global)
     _carry_out(plan.only(changed), "Update", command_line, _Options(**change), token_file, cli)
+
+
+@contextmanager
+def _unchanged_if_stopped() -> Generator[None]:
+    """If the block is interrupted, say that it has changed nothing."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.exceptions.Exit):
+        click.echo("Nothing was changed.", err=True)
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +173,15 @@ def _carry_out(
             raise click.exceptions.Exit(1)
 
     async def work(prowess: Prowess) -> InstallResult:
+        from asyncio import CancelledError  # not for --help, which has no event loop
+
         words = proof.words if proof else ""
-        return await prowess.installs.install(
-            plan, proof=words, shown=shown, discard_changes=options.discard_changes or not options.yes
-        )
+        discard_changes = options.discard_changes or not options.yes
+        try:
+            return await prowess.installs.install(plan, proof=words, shown=shown, discard_changes=discard_changes)
+        except CancelledError:
+            await _print_stopped(prowess, plan, verb)
+            raise
 
     result = cli.call(work, channel=proof.channel if proof else "cli")
     cli.print(
@@ -174,6 +190,15 @@ def _carry_out(
     )
     if plan.skipped:
         raise click.exceptions.Exit(exit_code(plan.skipped[0].error))
+
+
+async def _print_stopped(prowess: Prowess, plan: InstallPlan, verb: str) -> None:
+    """Print how many skills an interrupted command has installed."""
+    known = await prowess.installs.list(user=plan.base.is_user)
+    digests = {skill.name: skill.entry.digest for skill in known if skill.entry is not None}
+    done = sum(digests.get(skill.new.name) == skill.preview.digest for skill in plan.changes)
+    words = f"{done} of {len(plan.changes)} skills {verb.lower().rstrip('e')}ed."
+    click.echo(f"{words} To go on, run the same command again." if done else "Nothing was changed.", err=True)
 
 
 def _check_obstacles(plan: InstallPlan, options: _Options) -> None:
