@@ -371,19 +371,20 @@ def test_a_turn_that_waits_is_asked_about_when_the_conversation_is_opened_again(
     assert "Now I know." in seen
 
 
-def test_ctrl_c_stops_a_turn_and_keeps_the_conversation(prowess, trusted, script, monkeypatch):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_turn_and_keeps_the_conversation(prowess, trusted, script, monkeypatch, number, code):
     async def interrupted(self: ScriptedModel, request: Any) -> Any:
         import asyncio
 
         yield ""
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patch:
         patch.setattr(ScriptedModel, "stream", interrupted)
         stopped = prowess("chat", "hello", "--model", script("Hello."))
-    assert (stopped.code, stopped.out) == (130, "")
-    assert "Stopped. The conversation is kept." in stopped.err
+    assert (stopped.code, stopped.out) == (code, "")
+    assert re.search("Stopped. The conversation is|Terminated. Everything saved so far is", stopped.err)
     assert last_conversation(prowess)["state"] == "stopped"
     command = f"prowess chat --conversation {last_conversation(prowess)['id'][:8]} --resume"
     assert f"Go on with: {command}\n" in stopped.err

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+from typing import Any
 
 import pytest
+
+from prowess.llm.scripted import ScriptedModel
 
 from .conftest import EXAMPLES
 
@@ -59,6 +63,22 @@ def test_a_composition_that_a_person_leaves_with_ctrl_d_says_how_to_go_on(prowes
     typed = terminal("compose", ASK, "--model", FIRST, answers=["\x04"])
     [made] = prowess("compose", "list", "--json").json
     assert (typed.code, f"Go on with `prowess compose resume {made['id'][:8]}`." in typed.seen) == (130, True)
+
+
+def test_ctrl_c_during_the_first_draft_says_how_to_go_on(prowess, workspace, monkeypatch):
+    async def interrupted(self: ScriptedModel, request: Any) -> Any:
+        import asyncio
+
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedModel, "complete", interrupted)
+        stopped = prowess("compose", ASK, "--model", FIRST)
+    [begun] = prowess("compose", "list", "--json").json
+    command = f"prowess compose refine {begun['id'][:8]}"
+    assert (stopped.code, f"Go on with: {command}\n" in stopped.err) == (130, True)
+    assert prowess(*command.split()[1:], "--model", FIRST, "--json").json["current_round"] == 1
 
 
 def test_words_that_are_no_request_are_explained(prowess, workspace):

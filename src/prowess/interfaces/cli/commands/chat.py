@@ -80,9 +80,16 @@ def _take_one_turn(chat: Chat, message: str, cli: Cli) -> None:
     """Send one message, or resume without one, and end the command with the exit code of the turn."""
     from prowess.interfaces.cli.chat import print_waiting
 
-    ended = chat.send(message) if message else chat.resume()
-    if ended is None:
+    terminated: click.exceptions.Exit | None = None
+    ended: TurnEnded | None = None
+    try:
+        ended = chat.send(message) if message else chat.resume()
+    except click.exceptions.Exit as error:
+        terminated = error
+    if ended is None and chat.id:
         click.echo(f"Go on with: prowess chat --conversation {chat.id[:8]} --resume", err=True)
+    if terminated is not None:
+        raise terminated
     if not cli.as_json and at_terminal():
         ended = chat.answer_approvals(ended)
     elif ended is not None and ended.state == "waiting":

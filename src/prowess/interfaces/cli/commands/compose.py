@@ -93,7 +93,19 @@ def compose_command(cli: Cli) -> None:
 def start(request: tuple[str, ...], skill: str, model: str, scope: Any, token_file: Path | None, cli: Cli) -> None:
     """Draft a skill. At a terminal, you are asked for feedback until you approve it or leave."""
     words = read_message(request)
-    draft = _write_round(cli, lambda prowess: prowess.compose.start(words, skill=skill, model=model))
+
+    async def work(prowess: Prowess) -> Composition:
+        from asyncio import CancelledError  # not for a list, which has no event loop
+
+        try:
+            return await prowess.compose.start(words, skill=skill, model=model)
+        except CancelledError:
+            begun = await prowess.compose.list(state="open", limit=1)
+            if begun and begun[0].request == words and not begun[0].number:
+                click.echo(f"Go on with: prowess compose refine {begun[0].id[:8]}", err=True)
+            raise
+
+    draft = _write_round(cli, work)
     _ask_for_feedback(draft, model, scope, token_file, cli)
 
 
