@@ -105,6 +105,16 @@ def test_a_place_without_skills_says_how_to_get_some(prowess, workspace):
     assert "prowess import PATH" in ran.out
 
 
+def test_a_skill_for_people_only_that_would_fit_is_named_below(prowess, office, write_skill):
+    text = "---\nname: release\ndescription: Releases a new version of the website.\ndisable-model-invocation: true\n---\nGo.\n"
+    write_skill("release", text)
+    note = "For people only: release. Agents are not offered it; `prowess enable` adds it to a prompt."
+    assert prowess("match", "release a new version of the website").out.endswith(f"\n\n{note}\n")
+    offered = prowess("match", "release a new version of the website", "--json").json
+    assert "release" not in [row["slug"] for row in offered]
+    assert "release" not in prowess("match", INVOICE).out
+
+
 def test_the_words_need_no_quotes(prowess, office):
     assert prowess("match", *INVOICE.split(), "--json").json == prowess("match", INVOICE, "--json").json
 

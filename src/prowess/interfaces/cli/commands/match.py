@@ -215,6 +215,7 @@ def match_command(
                 matcher.rank(text, limit=REFUSED_SHOWN, tags=tags, context=context) if explain and not results else []
             )
             _print_results(matcher, results, refused, explain=explain)
+            _print_people_only(matcher.search(text, limit=DEFAULT_LIMIT, tags=tags))
         if explain:
             _print_missing_vectors(matcher)
         if tags and not results:
@@ -233,6 +234,16 @@ def _print_results(
     if refused:
         click.echo("\nClosest candidates, below the threshold:")
         print_recommendations(refused, explain=True)
+
+
+def _print_people_only(found: Sequence[Recommendation]) -> None:
+    """Print which of the skills would be offered if not only people started them."""
+    slugs = [one_line(result.slug, _SLUG) for result in found if result.people_only and result.decision == "offer"]
+    if slugs:
+        them = "it" if len(slugs) == 1 else "them"
+        click.echo(
+            f"\nFor people only: {', '.join(slugs)}. Agents are not offered {them}; `prowess enable` adds {them} to a prompt."
+        )
 
 
 def _print_missing_vectors(matcher: Matcher) -> None:
