@@ -104,6 +104,13 @@ async def test_what_some_host_would_turn_down_is_not_listed_but_can_be_read(in_m
     assert contents[0].text == text
 
 
+async def test_no_list_has_a_skill_for_people_only(in_memory, write_skill):
+    write_skill("by-hand", "---\nname: by-hand\ndescription: Deploys.\ndisable-model-invocation: true\n---\n\nDo it.\n")
+    async with in_memory("auto") as client:
+        lists = [await client.list_resources(), await client.read_resource("skill://index.json"), await listed(client)]
+        assert [("release-notes" in str(one), "by-hand" in str(one)) for one in lists] == [(True, False)] * 3
+
+
 async def test_values_are_typed_as_yaml_1_2_types_them(in_memory, write_skill):
     fields = "version: 1.10\nyes: yes\nwhen: 2024-05-01\nhex: 0x1F\nnone: ~\nflag: true\nlist: [1, two]\noctal: 010\n"
     write_skill("typed", f"---\nname: typed\ndescription: Typed.\n{fields}---\n\nText.\n")

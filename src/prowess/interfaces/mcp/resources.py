@@ -71,7 +71,8 @@ async def list_resources(
     async for entry in backend.entries(context, after):
         if taken == SKILLS_PER_PAGE:
             return ListResourcesResult(resources=found, next_cursor=make_cursor(after))
-        found += [file_resource(entry, file.path) for file in sorted(entry.files, key=_skill_md_first)]
+        if not entry.people_only:
+            found += [file_resource(entry, file.path) for file in sorted(entry.files, key=_skill_md_first)]
         after, taken = entry.slug, taken + 1
     return ListResourcesResult(resources=found)
 

@@ -32,7 +32,7 @@ _TYPES = {"md": "text/markdown", "yaml": "application/yaml", "yml": "application
 class SkillEntry:
     """One skill as it is served. `frontmatter` is None if it is not a valid skill by the MCP skills extension.
 
-    `hidden` is True if nobody has accepted the skill, so that none of its text is shown.
+    `people_only` is True if agents are not offered it, so that no list has it. `hidden` is True if nobody has accepted the skill, so that none of its text is shown.
     """
 
     slug: str
@@ -42,6 +42,7 @@ class SkillEntry:
     digest: str
     frontmatter: dict[str, Any] | None
     files: tuple[FileEntry, ...]
+    people_only: bool = False
     hidden: bool = False
     _by_path: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry], repr=False, compare=False)
 
@@ -60,8 +61,8 @@ class SkillEntry:
 
     @property
     def listed(self) -> bool:
-        """True if every host accepts the skill, so that `skills/list` includes it."""
-        return self.frontmatter is not None and has_valid_fields(self.frontmatter)
+        """True if every host accepts the skill, and agents are offered it, so that `skills/list` includes it."""
+        return not self.people_only and self.frontmatter is not None and has_valid_fields(self.frontmatter)
 
     def file(self, path: str) -> FileEntry | None:
         """Return the file at exactly this path, or None."""
@@ -86,6 +87,7 @@ def hide_entry(entry: SkillEntry) -> SkillEntry:
         digest=entry.digest,
         frontmatter=None,
         files=(main,) if main else (),
+        people_only=entry.people_only,
         hidden=True,
     )
 
@@ -108,6 +110,7 @@ def make_entry(
         digest=skill.digest,
         frontmatter=valid,
         files=files,
+        people_only=skill.people_only,
     )
 
 
