@@ -112,6 +112,26 @@ async def test_an_agent_that_knows_its_name_needs_approval(place: Any):
         assert (await helper.load("deploy"))["body"] is not None
 
 
+async def test_an_agent_reads_the_files_of_one_that_a_person_has_started_in_its_conversation(place: Any):
+    place.write("deploy", {**FILES["a field"], "references/hosts.md": "Two hosts.", "execute.py": CODE})
+    async with place.open() as prowess:
+        helper = agent(prowess)
+        await prowess.sessions.open("talk")
+        assert (
+            "only people start this skill"
+            in (await helper.load("deploy", reference="hosts.md", session="talk"))["error"]
+        )
+        await prowess.enable("deploy", session="talk")
+        for session, text in (("talk", "Two hosts."), ("other", None), ("", None)):
+            loaded = await helper.load("deploy", reference="hosts.md", session=session)
+            assert loaded["reference_content"] == text
+        assert await helper.skills.resource("deploy", "references/hosts.md", session="talk") == b"Two hosts."
+        with pytest.raises(ApprovalRequired, match="only people start this skill"):
+            await helper.run("deploy", session="talk")
+        await prowess.disable("deploy", session="talk")
+        assert (await helper.load("deploy", reference="hosts.md", session="talk"))["reference_content"] is None
+
+
 async def test_why_says_that_only_people_start_it(place: Any):
     place.write("deploy", FILES["a field"])
     async with place.open() as prowess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from prowess.catalog.catalog import Catalog
@@ -19,7 +19,10 @@ from prowess.session.text import SkillText, compose_skill_text, read_skill_text,
 from prowess.skill.kinds import Kind
 from prowess.skill.outline import SkillOutline
 from prowess.skill.text.hidden import show_hidden
+from prowess.storage.owner import Owner
+from prowess.storage.sessions import list_enabled
 
+_MAX_CHOSEN = 1_000
 _HINT = "Continue without it, or list the skills to see what is available."
 
 
@@ -82,6 +85,10 @@ class Loader:
     gate: Gate
     plugin_of: Callable[[str], str] = lambda _: ""
     """Returns the name of the plugin that brings a store, by its location; '' if none does."""
+    _chosen: dict[tuple[Owner, str, str, str, str], None] = field(
+        default_factory=dict[tuple[Owner, str, str, str, str], None]
+    )
+    """What persons have started by its name: owner, actor, conversation, slug and digest, oldest first."""
 
     def _describe_source(self, store: Store, outline: SkillOutline) -> str:
         plugin = self.plugin_of(store.location)
@@ -99,10 +106,12 @@ class Loader:
     ) -> LoadResult:
         """Load the instructions of a skill, or one reference, one script or both by their exact names.
 
-        With `chosen`, a person chose the skill by its name, so an agent acting for them may load one that only people start.
+        With `chosen`, a person chose the skill by its name, so an agent acting for them may load one that only people start,
+        and its files in the same conversation.
         """
         # Filled step by step, so that an error answer has everything that was known by then.
         answer: dict[str, Any] = {"name": name}
+        conversation = session
         known: tuple[SkillOutline, Subject] | None = None
         try:
             # One transaction for everything that is read before the gate decides: each of its own takes longer than its read.
@@ -119,7 +128,9 @@ class Loader:
                     outline, subject = text.outline, text.subject
                 else:
                     subject = read_subject(self.catalog, store, outline, hidden)
-                subject = replace(subject, people_only=subject.people_only and not chosen)
+                if chosen and subject.people_only:
+                    self._remember_chosen(actor, conversation, subject)
+                subject = self._with_choice(actor, (conversation, session), subject)
                 policy = self.gate.read_policy(actor)
             known = (outline, subject)
             for action in _load_actions(reference, script):
@@ -158,7 +169,7 @@ class Loader:
             is_script = path in {part.path for part in outline.of_kind("script")}
             answer = replace(answer, source=self._describe_source(store, outline), is_script=is_script)
             action = "load_script" if is_script else "load"
-            subject = read_subject(self.catalog, store, outline)
+            subject = self._with_choice(acting, (session, session_id), read_subject(self.catalog, store, outline))
             self.gate.check(
                 acting,
                 action,
@@ -171,6 +182,28 @@ class Loader:
             return replace(answer, content=read_verified_file(store, outline, path))
         except ProwessError as error:
             return replace(answer, error=error if actor.is_person else error.for_agent())
+
+    def _remember_chosen(self, actor: Actor, conversation: str, subject: Subject) -> None:
+        key = (actor.owner, actor.label, conversation, subject.slug, subject.digest)
+        self._chosen.pop(key, None)
+        self._chosen[key] = None
+        while len(self._chosen) > _MAX_CHOSEN:
+            self._chosen.pop(next(iter(self._chosen)), None)
+
+    def _with_choice(self, actor: Actor, session: tuple[str, str], subject: Subject) -> Subject:
+        """Return the subject of a skill for people only as of one that agents may use, if it was started in this conversation.
+
+        `session` is the name of the conversation, and the id of its session. A person has started the skill there, or it is
+        enabled, so that its text is in the prompt already.
+        """
+        if not subject.people_only or actor.is_person:
+            return subject
+        is_started = (actor.owner, actor.label, session[0], subject.slug, subject.digest) in self._chosen
+        if not is_started and session[1]:
+            with self.gate.records.read() as connection:
+                enabled = list_enabled(connection, session[1])
+            is_started = any((row.slug, row.digest) == (subject.slug, subject.digest) for row in enabled)
+        return replace(subject, people_only=not is_started)
 
     def _describe(self, actor: Actor, store: Store, outline: SkillOutline, subject: Subject) -> Subject:
         """Return the subject with the size of the skill's text, as enabling it would show it."""

@@ -60,6 +60,20 @@ async def test_the_author_says_who_may_start_a_skill(in_memory, write_skill, mod
 
 
 @both
+async def test_an_agent_reads_the_files_of_a_skill_for_people_only_once_a_person_has_started_it(
+    in_memory, write_skill, mode
+):
+    write_skill(
+        "by-hand", frontmatter("by-hand", "disable-model-invocation: true"), **{"references/hosts.md": "Two hosts."}
+    )
+    asked = {"skill": "by-hand", "reference": "hosts.md"}
+    async with in_memory(mode) as client:
+        assert "only people start this skill" in str(await client.call_tool("load_skill", asked))
+        await text_of(client, "by-hand")
+        assert "Two hosts." in str(await client.call_tool("load_skill", asked))
+
+
+@both
 async def test_packs_of_roles_are_not_prompts(in_memory, mode):
     async with in_memory(mode) as client:
         with pytest.raises(MCPError, match="Unknown prompt 'backend'"):
