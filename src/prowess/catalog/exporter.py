@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ from prowess.errors import Conflict, Invalid, Problem, Refused
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import is_marker
 from prowess.skill.form_info import FORMS
-from prowess.skill.forms.form import Writing
+from prowess.skill.forms.form import Reading, Writing
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Provenance, Skill
 from prowess.skill.package import Package
@@ -27,6 +28,14 @@ class ExportResult:
     path: Path
     form: str
     left_out: tuple[Problem, ...]
+    source: Reading | None = None
+    """The skill that was exported, if something was left out."""
+
+    def place(self, problem: Problem) -> str:
+        """Return the file and line of the skill that a problem is about, as far as they are known."""
+        from prowess.skill.positions import format_place
+
+        return format_place(problem, self.source) if self.source else problem.place
 
 
 def export_skill(
@@ -56,7 +65,12 @@ def export_skill(
         return _write_single_file(folder / (name or f"{skill.name}{suffix}"), data, form, (), replace=replace)
     writing, written_as = _convert(skill, package, form, profile, limits)
     named = writing.package.name if profile else ""
-    return _write_to(skill, writing, written_as, folder, named=named, replace=replace)
+    result = _write_to(skill, writing, written_as, folder, named=named, replace=replace)
+    if not result.left_out:
+        return result
+    from prowess.skill.forms.conversion import read_package
+
+    return changed(result, source=read_package(package, limits))
 
 
 def _convert(

@@ -553,3 +553,9 @@ def test_a_copy_that_conflicts_with_a_folder_is_deleted_alone(prowess, office, t
     assert "--stored" not in prowess("doctor").out
     assert (folder / "SKILL.md").exists()
     assert prowess("delete", "--all", "--stored").code == 2
+
+
+def test_what_an_export_changes_is_reported_with_its_file_and_line(prowess, write_skill, tmp_path):
+    write_skill("notes", "---\nname: notes\ndescription: Takes notes.\ncolor: blue\n---\n\nTake notes.\n")
+    exported = prowess("export", "notes", "--profile", "agentskills", "--to", tmp_path / "out")
+    assert "    warning: SKILL.md:4: 'color' was moved to agents/prowess.yaml" in exported.out

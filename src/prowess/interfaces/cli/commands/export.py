@@ -113,7 +113,7 @@ def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
     for result in done:
         if len(done) <= MAX_LISTED or result.left_out:
             click.echo(f"Wrote {escape_path(result.path)} ({result.form}).")
-        print_problems(result.left_out)
+        print_problems(result.left_out, place=result.place)
     if len(done) + failed > 1:
         left = f", {failed} failed" if failed else ""
         click.echo(f"{len(done)} skill{'s' * (len(done) != 1)} exported to {escape_path(target)}{left}.")
