@@ -10,11 +10,15 @@ import os
 import sys
 from pathlib import Path
 
-from agent_framework import Agent, Content, Message
-from agent_framework.openai import OpenAIChatClient
-
 from prowess import Prowess
-from prowess.adapters.agent_framework import SkillProvider
+
+try:
+    from agent_framework import Agent, Content, Message
+    from agent_framework.openai import OpenAIChatClient
+
+    from prowess.adapters.agent_framework import SkillProvider
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

@@ -8,11 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from anthropic import AsyncAnthropic
-
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.adapters.anthropic import run_tools
+
+try:
+    from anthropic import AsyncAnthropic
+
+    from prowess.adapters.anthropic import run_tools
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

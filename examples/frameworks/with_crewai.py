@@ -8,11 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from crewai import LLM
-
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.adapters.crewai import SkillAgent
+
+try:
+    from crewai import LLM
+
+    from prowess.adapters.crewai import SkillAgent
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

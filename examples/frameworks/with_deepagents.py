@@ -8,14 +8,18 @@ import os
 import sys
 from pathlib import Path
 
-from deepagents import create_deep_agent
-from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.adapters.langchain import ProwessMiddleware, answer_interrupts
+
+try:
+    from deepagents import create_deep_agent
+    from langchain_core.messages import HumanMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import Command
+
+    from prowess.adapters.langchain import ProwessMiddleware, answer_interrupts
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

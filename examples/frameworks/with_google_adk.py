@@ -8,13 +8,17 @@ import os
 import sys
 from pathlib import Path
 
-from google.adk.agents import LlmAgent
-from google.adk.models.anthropic_llm import AnthropicLlm
-from google.adk.runners import InMemoryRunner
-from google.genai import types
-
 from prowess import Prowess
-from prowess.adapters.google_adk import SkillToolset
+
+try:
+    from google.adk.agents import LlmAgent
+    from google.adk.models.anthropic_llm import AnthropicLlm
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from prowess.adapters.google_adk import SkillToolset
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 CONFIRMATION = "adk_request_confirmation"

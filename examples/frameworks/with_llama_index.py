@@ -8,11 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
-from llama_index.llms.openai import OpenAI
-
 from prowess import Prowess
-from prowess.adapters.llama_index import SkillAgent
+
+try:
+    from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
+    from llama_index.llms.openai import OpenAI
+
+    from prowess.adapters.llama_index import SkillAgent
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

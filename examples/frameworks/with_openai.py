@@ -8,11 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from openai import AsyncOpenAI
-
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.adapters.openai import run_tools
+
+try:
+    from openai import AsyncOpenAI
+
+    from prowess.adapters.openai import run_tools
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

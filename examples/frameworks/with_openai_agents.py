@@ -8,11 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from agents import Runner
-
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.adapters.openai_agents import SkillAgent, answer_interruptions
+
+try:
+    from agents import Runner
+
+    from prowess.adapters.openai_agents import SkillAgent, answer_interruptions
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

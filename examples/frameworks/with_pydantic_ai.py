@@ -8,11 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from pydantic_ai import Agent, DeferredToolRequests
-
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.adapters.pydantic_ai import SkillToolset, answer_requests
+
+try:
+    from pydantic_ai import Agent, DeferredToolRequests
+
+    from prowess.adapters.pydantic_ai import SkillToolset, answer_requests
+except ImportError as error:
+    sys.exit(f"{error}.\n\n{__doc__}")
 
 WORKSPACE = Path(__file__).parents[1] / "workspace"
 

@@ -182,3 +182,17 @@ def test_the_page_about_frameworks_names_what_each_example_needs() -> None:
         text = (ROOT / "examples/frameworks" / example).read_text()
         extra, *others = packages.split()
         assert " ".join([f"Needs `pip install '{extra}'", *others]) + f"` and {key}." in text
+
+
+PACKAGES = (
+    *("agent_framework", "agents", "anthropic", "claude_agent_sdk", "crewai", "deepagents"),
+    *("google.adk", "langchain", "llama_index", "openai", "pydantic_ai"),
+)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples/frameworks").glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_without_its_framework_says_what_to_install(path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in PACKAGES:
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    with pytest.raises(SystemExit, match="Needs `pip install 'prowess"):
+        runpy.run_path(str(path))
