@@ -285,7 +285,11 @@ class Skills(Part):
     async def _recommend(self, path: str, body: JsonObject) -> list[Recommendation]:
         from prowess.match.recommendation import Recommendation
 
-        return decode_all(Recommendation, (await self._transport.post(path, body))["items"])
+        items = (await self._transport.post(path, body))["items"]
+        # Without a query nothing is ranked, and a server says so. In this process, such a skill has the values of a list.
+        listed = {"score": 0.0, "decision": "maybe"}
+        unranked = [{**item, **listed} if item["decision"] is None else item for item in items]
+        return decode_all(Recommendation, unranked)
 
     async def _upload(self, package: Package, path: Path, options: Mapping[str, str]) -> list[ImportResult]:
         """Import the files of one skill, which came from a path of this machine. Raise the error if that fails."""

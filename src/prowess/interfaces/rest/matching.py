@@ -44,6 +44,21 @@ class MatchesShape(Shape):
     items: list[MatchShape]
 
 
+@shape_of(Recommendation, without=("signals",))
+class SearchHitShape(Shape):
+    """A skill that was searched for. `score` and `decision` are null without a query, because then nothing was ranked."""
+
+    evidence: list[EvidenceShape]
+    score: float | None
+    decision: Literal["offer", "maybe", "no"] | None
+
+
+class SearchHitsShape(Shape):
+    """The skills that were searched for, best first."""
+
+    items: list[SearchHitShape]
+
+
 @shape_of(Step, without=("signals", "fields"))
 class StepShape(Shape):
     """Why one skill was or was not offered, and what enabling it would do."""
@@ -139,11 +154,12 @@ async def match_message(body: MatchBody, engine: Reader) -> Response:
     return respond({"items": [item.as_json(explain=body.explain) for item in found]})
 
 
-@router.post("/search", response_model=MatchesShape, summary="Search skills")
+@router.post("/search", response_model=SearchHitsShape, summary="Search skills")
 async def search_skills(body: SearchBody, engine: Reader) -> Response:
     """Return the skills that match a search query, best first."""
     found = await engine.skills.search(body.query, limit=body.limit, tags=body.tags)
-    return respond({"items": [item.as_json(explain=body.explain) for item in found]})
+    unranked = {} if body.query.strip() else {"score": None, "decision": None}
+    return respond({"items": [{**item.as_json(explain=body.explain), **unranked} for item in found]})
 
 
 @router.post("/why", response_model=ExplanationShape, summary="Explain a match")
