@@ -60,9 +60,9 @@ def export_skill(
     if form in ARCHIVES:
         from prowess.skill.archive import write_archive
 
-        suffix = "." + form
-        data = write_archive(package, ARCHIVES[form])
-        return _write_single_file(folder / (name or f"{skill.name}{suffix}"), data, form, (), replace=replace)
+        path = folder / (name or f"{skill.name}.{form}")
+        packed, left_out = _without_tests(package) if form == "skill" else (package, ())
+        return _write_single_file(path, write_archive(packed, ARCHIVES[form]), form, left_out, replace=replace)
     writing, written_as = _convert(skill, package, form, profile, limits)
     named = writing.package.name if profile else ""
     result = _write_to(skill, writing, written_as, folder, named=named, replace=replace)
@@ -71,6 +71,17 @@ def export_skill(
     from prowess.skill.forms.conversion import read_package
 
     return changed(result, source=read_package(package, limits))
+
+
+def _without_tests(package: Package) -> tuple[Package, tuple[Problem, ...]]:
+    """Return a package without the folder `evals`, which the packages of Claude do not have, and what was left out."""
+    kept = tuple(file for file in package.files if not file.path.startswith("evals/"))
+    count = len(package.files) - len(kept)
+    if not count:
+        return package, ()
+    message = f"evals/ ({count} file{'s' * (count != 1)}) was left out: a .skill package has no tests."
+    problem = Problem(code="left-out", severity="info", message=message, hint="To keep them, export a .zip.")
+    return Package(name=package.name, files=kept), (problem,)
 
 
 def _convert(

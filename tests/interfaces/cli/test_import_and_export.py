@@ -559,3 +559,12 @@ def test_what_an_export_changes_is_reported_with_its_file_and_line(prowess, writ
     write_skill("notes", "---\nname: notes\ndescription: Takes notes.\ncolor: blue\n---\n\nTake notes.\n")
     exported = prowess("export", "notes", "--profile", "agentskills", "--to", tmp_path / "out")
     assert "    warning: SKILL.md:4: 'color' was moved to agents/prowess.yaml" in exported.out
+
+
+def test_a_skill_package_has_no_tests_and_a_zip_has_them(prowess, write_skill, tmp_path):
+    write_skill("notes", evals__triggers="[]", references__evals="Keep me.")
+    packed = prowess("export", "notes", "--form", "skill", "--to", tmp_path)
+    assert "info: evals/ (1 file) was left out: a .skill package has no tests." in packed.out
+    assert prowess("export", "notes", "--form", "zip", "--to", tmp_path).out.count("\n") == 1
+    names = [set(zipfile.ZipFile(tmp_path / f"notes.{suffix}").namelist()) for suffix in ("skill", "zip")]
+    assert names[1] - names[0] == {"notes/evals/triggers"}
