@@ -102,8 +102,23 @@ def test_a_filter_of_a_block_and_a_test_that_do_not_exist_are_warnings():
     ]
 
 
-@pytest.mark.parametrize("what", ["filter", "test"])
-def test_validation_knows_the_names_of_the_documentation(what: Literal["filter", "test"]):
+def test_functions_and_methods_that_do_not_exist_are_warnings_with_their_lines():
+    text = (
+        "{% macro bold(text) %}**{{ text }}**{% endmacro %}{{ bold(entity) }}{% for one in range(3) %}{{ loop.cycle(1, 2) }}\n"
+        "{% if not rang(2) %}{{ entity.upper() }}{% endif %}{% endfor %}{{ {'a': 1}.items() | list }} {{ entity . nosuch () }}"
+    )
+
+    problems = validate(package({"prompts/check.j2": (text, {})})).problems
+
+    assert [(one.code, one.line, one.hint) for one in problems if one.code.startswith("template-")] == [
+        ("template-unknown-function", 2, "Did you mean 'range'?"),
+        ("template-unknown-method", 2, "Use the filter: `| upper`."),
+        ("template-unknown-method", 2, "docs/templates.md lists the methods."),
+    ]
+
+
+@pytest.mark.parametrize("what", ["filter", "test", "function"])
+def test_validation_knows_the_names_of_the_documentation(what: Literal["filter", "test", "function"]):
     row = next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| {what}s |"))
 
     assert set(re.findall(r"`(\w+)`", row)) == TEMPLATE_NAMES[what]

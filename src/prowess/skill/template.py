@@ -124,7 +124,7 @@ _TOKEN = re.compile(
 
 
 def check_depth(template: str) -> dict[TemplateName, int]:
-    """Return the filters and tests that a template uses, each with the line of a tag that uses it.
+    """Return the filters, tests, functions and methods that a template uses, each with the line of a tag that uses it.
 
     Raise `Invalid` for a template that would need a deep stack or much time.
     """
@@ -163,6 +163,7 @@ class _MeasuredTag:
         self.used: set[TemplateName] = set()
         if block := _FILTER_BLOCK.match(template, position):
             self.used.add(("filter", block[1]))
+        self._before = ("", "")  # the token before, and the last word before that
         self._open: list[int] = [0]  # for every open bracket, the operators since its last comma
         self._most: list[int] = [0]  # and the most between two commas of it so far
         while self.parts < most and self._open[-1] <= MAX_DEPTH and len(self._open) <= MAX_DEPTH:
@@ -170,7 +171,11 @@ class _MeasuredTag:
             if token is None or token.lastgroup == "unclosed":
                 position = len(template)
                 break
+            words = template[position : token.start()].split()
             position, kind = token.end(), token.lastgroup
+            if token[0] == "(" and words:
+                self._note_call(words[-1])
+            self._before = token[0], words[-1] if words else ""
             if kind == "end" and len(self._open) == 1:
                 break
             # Inside brackets, `}}` closes two of them instead of the tag, as in {{ {"a": {}} }}.
@@ -188,6 +193,13 @@ class _MeasuredTag:
     def depth(self) -> int:
         """The deepest nesting, as if every open bracket were closed here."""
         return sum(map(max, self._open, self._most)) + BRACKET_DEPTH * (len(self._open) - 1)
+
+    def _note_call(self, name: str) -> None:
+        sign, receiver = self._before
+        if sign == "." and receiver != "self":  # `self.NAME()` is a block
+            self.used.add(("method", name))
+        elif sign not in (".", "|", "is"):
+            self.used.add(("function", name))
 
     def _count(self, kind: str | None) -> None:
         if kind == "sign":
@@ -218,15 +230,31 @@ _TESTS = (
     "iterable le lessthan lower lt mapping ne none number odd safe sameas sequence startingwith string test true "
     "undefined upper"
 )
-TemplateName = tuple[Literal["filter", "test"], str]
-"""What a template uses: a filter or a test, and its name."""
-TEMPLATE_NAMES = {"filter": frozenset(_FILTERS.split()), "test": frozenset(_TESTS.split())}
-"""The filters and tests of MiniJinja, which does not list them and looks for them only when it renders."""
+_FUNCTIONS = "cycler dict joiner namespace range"
+# Inputs are JSON. Texts and numbers have no methods in a template, and `next`, `changed` and `cycle` are of `cycler` and `loop`.
+_METHODS = {name for kind in (dict, list) for name in dir(kind) if not name.startswith("_")} | {
+    "changed",
+    "cycle",
+    "next",
+}
+TemplateName = tuple[Literal["filter", "test", "function", "method"], str]
+"""What a template uses: a filter, a test, a function or a method, and its name."""
+TEMPLATE_NAMES = {
+    "filter": frozenset(_FILTERS.split()),
+    "test": frozenset(_TESTS.split()),
+    "function": frozenset(_FUNCTIONS.split()),
+    "method": frozenset(_METHODS),
+}
+"""What MiniJinja has of each. It does not list them, and looks for them only when it renders."""
 
 
 def find_unknown_names(template: str) -> dict[TemplateName, int]:
-    """Return the filters and tests that do not exist, each with its line. Raise `Invalid` as `find_variables` does."""
-    return {used: line for used, line in check_depth(template).items() if used[1] not in TEMPLATE_NAMES[used[0]]}
+    """Return what a template uses that does not exist, each with its line. Raise `Invalid` as `find_variables` does."""
+    unknown = {used: line for used, line in check_depth(template).items() if used[1] not in TEMPLATE_NAMES[used[0]]}
+    # Macros and the like are called as functions are.
+    calls = {used for used in unknown if used[0] == "function"}
+    own = {used for used in calls if used[1] not in _find_jinja_variables(template)} if calls else calls
+    return {used: line for used, line in unknown.items() if used not in own}
 
 
 TemplateSyntax = Literal["jinja", "mustache"]

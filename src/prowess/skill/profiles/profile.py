@@ -81,6 +81,8 @@ CODES: dict[str, str] = {
     "template-syntax": "A prompt template is not valid.",
     "template-undeclared": "A prompt template uses an input that is not declared.",
     "template-unknown-filter": "A prompt template uses a filter that does not exist.",
+    "template-unknown-function": "A prompt template calls a function that does not exist.",
+    "template-unknown-method": "A prompt template calls a method that no input has.",
     "template-unknown-test": "A prompt template uses a test that does not exist.",
     "unknown-field": "A key that is unknown to the profile.",
     "unusable": "The package does not contain a usable skill.",

@@ -70,12 +70,16 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
         for problem in fault.problems:
             yield replace(problem, field=_template_field(template), line=problem.line if own_file else None)
         return
-    for (what, name), line in (find_unknown_names(template.content) if template.syntax == "jinja" else {}).items():
+    unknown = find_unknown_names(template.content) if template.syntax == "jinja" else {}
+    for (what, name), line in unknown.items():
         message = f"The template uses the {what} {quote_source(name)}, which does not exist."
         hint = did_you_mean(name, TEMPLATE_NAMES[what]) or f"docs/templates.md lists the {what}s."
+        if what == "method" and name in TEMPLATE_NAMES["filter"]:
+            hint = f"Use the filter: `| {name}`."
         where = line if own_file else None
         yield warning(f"template-unknown-{what}", message, hint, field=_template_field(template), line=where)
     declared = _declared_names(skill, template)
+    used -= {name for what, name in unknown if what == "function"}
     for name in sorted(used - declared) if declared is not None else ():
         message = f"The template uses {quote_source(name)}, which is not a declared input."
         hint = "Declare it in the parameters of the skill or in the template's vars_schema, or fix its name."
