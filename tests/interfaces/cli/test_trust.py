@@ -56,6 +56,15 @@ def test_trust_shows_the_gravest_first_and_the_files_on_request(prowess, found, 
     assert terminal("trust", answers=[]).seen.startswith("Nothing to accept.")
 
 
+def test_skills_without_dangerous_findings_can_be_trusted_alone(prowess, found, terminal):
+    done = terminal("trust", answers=["only\n"])
+    assert "1 of them with dangerous findings: far" in done.seen
+    assert "[y]es, all 3, [o]nly the other 2, [n]o, [v]iew" in done.seen
+    assert {one["slug"] for one in prowess("trust", "list", "--json").json["skills"]} == {"notes", "tidy"}
+    assert "dangerous findings:" not in terminal("trust", answers=["yes\n"]).seen
+    assert len(prowess("trust", "list", "--json").json["skills"]) == 3
+
+
 def test_a_changed_skill_is_shown_with_what_changed(prowess, found, terminal):
     terminal("trust", "tidy", answers=["y\n"])
     place = found / ".agents/skills/tidy/SKILL.md"

@@ -135,7 +135,7 @@ def show_and_ask(row: ApprovalRow, cli: Cli, question: str) -> tuple[bool, str]:
 
 
 def ask_until(question: str, answers: Mapping[str, str], views: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """Ask until the person types an answer, by its key or in full. An empty line means no.
+    """Ask until the person types an answer, or the start of one. An empty line means no.
 
     `answers` maps each key to the rest of its name. A key in `views` shows a text and asks again. Return the key of the
     answer, and lines that record what the person viewed.
@@ -145,7 +145,8 @@ def ask_until(question: str, answers: Mapping[str, str], views: Mapping[str, tup
     viewed = ""
     while True:
         typed = click.prompt(f"{question} {choices}", default="no", show_default=False)
-        key = next((key for key, name in names.items() if str(typed).strip().lower() in (key, f"{key}{name}")), "")
+        word = str(typed).strip().lower()
+        key = next((key for key, name in names.items() if word and f"{key}{name}".startswith(word)), "")
         if key in answers:
             return key, viewed
         if key in views:

@@ -17,7 +17,7 @@ from prowess.interfaces.cli.approval_card import (
     record_answer,
 )
 from prowess.interfaces.cli.engine import Cli
-from prowess.interfaces.cli.output import clean, one_line
+from prowess.interfaces.cli.output import clean, one_line, print_wrapped
 from prowess.interfaces.cli.person import TYPED, Proof
 from prowess.skill.text.hidden import show_hidden
 
@@ -73,14 +73,25 @@ def read_trust_views(skills: Sequence[PreviewedSkill], cli: Cli) -> dict[str, tu
     return views | ({"d": ("iff", "\n\n".join(changes))} if changes else {})
 
 
-def ask_to_trust(preview: TrustPreview, cli: Cli) -> tuple[bool, dict[str, str]]:
-    """Show the skills of a preview and ask once about all of them. Return the answer, and what was shown, by slug."""
+def ask_to_trust(preview: TrustPreview, cli: Cli) -> tuple[TrustPreview, dict[str, str]]:
+    """Show the skills of a preview and ask once about all of them. Return those to trust, and what was shown, by slug."""
     shown = print_preview(preview.skills)
     click.echo("")
     count = len(preview.skills)
+    harmless = tuple(skill for skill in preview.skills if not _is_dangerous(skill))
+    answers = {"y": "es", "n": "o"}
+    if 0 < len(harmless) < count:
+        names = ", ".join(one_line(skill.slug) for skill in preview.skills if _is_dangerous(skill))
+        print_wrapped(f"{count - len(harmless)} of them with dangerous findings: {names}")
+        answers = {"y": f"es, all {count}", "o": f"nly the other {len(harmless)}", "n": "o"}
     question = f"Trust {f'these {count} skills' if count > 1 else 'this skill'}, exactly as {'they are' if count > 1 else 'it is'} now?"
-    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_trust_views(preview.skills, cli))
-    return answer == "y", {slug: f"{text}{viewed}" for slug, text in shown.items()}
+    answer, viewed = ask_until(question, answers, read_trust_views(preview.skills, cli))
+    chosen = {"y": preview.skills, "o": harmless, "n": ()}[answer]
+    return replace(preview, skills=chosen), {slug: f"{text}{viewed}" for slug, text in shown.items()}
+
+
+def _is_dangerous(skill: PreviewedSkill) -> bool:
+    return any(finding.get("severity") == "danger" for finding in skill.findings)
 
 
 def ask_about_found(row: ApprovalRow, cli: Cli) -> bool:

@@ -99,8 +99,8 @@ def _accept(target: str, token_file: Path | None, cli: Cli) -> None:
         return
     shown = {skill.slug: format_previewed(skill) for skill in preview.skills}
     if proof is TYPED:
-        yes, shown = ask_to_trust(preview, cli)
-        if not yes:
+        preview, shown = ask_to_trust(preview, cli)
+        if not preview.skills:
             click.echo("Nothing accepted.")
             raise click.exceptions.Exit(1)
     outcome = accept_preview(preview, cli, proof=proof, shown=shown)
