@@ -43,6 +43,7 @@ def test_the_overview_counts_skills_runs_and_money_and_shows_requests_as_they_co
     expect(page.get_by_role("region", name="Skills")).to_contain_text("1 in this workspace")
     cost = page.get_by_role("region", name="Cost")
     expect(cost).to_contain_text("$1.00")
+    expect(cost).to_contain_text("the limit for all is $20.00 per day")
     expect(cost.get_by_role("table", name="Cost per day").get_by_role("row")).to_have_count(7)
     expect(page.get_by_role("region", name="Activity").get_by_role("link", name="notes write")).to_have_count(4)
 
