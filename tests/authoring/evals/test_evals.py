@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from prowess.authoring.evals.plan import EvalPlan
+from prowess.authoring.evals.run_tree import write_trees
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NoModel, NotFound, Refused, SpendExceeded, Unavailable
 from prowess.llm.model import Reply, Request, Usage
 from prowess.llm.scripted import ScriptedModel, request_text
@@ -371,3 +372,14 @@ async def test_scores_that_another_program_damaged_are_left_out(each_place):
                 connection, SkillScore(skill_slug="a", skill_digest="d", run_id="r", score=50.0, detail=damaged)
             )
         assert await prowess.evals.scores() == {}
+
+
+async def test_two_cases_that_ask_the_same_have_a_folder_each(each_place, tmp_path):
+    same = {"prompt": "Say red.", "checks": [{"type": "contains", "value": "red"}]}
+    files = {"evals/cases.json": json.dumps({"cases": [{"id": "first", **same}, {"id": "second", **same}]})}
+    each_place.skill("parrot", "Repeat the word.", files=files)
+    async with each_place.open() as prowess:
+        plan = EvalPlan(target="parrot")
+        run = await prowess.evals.run(plan, models=[Parrot()])
+        [folder] = write_trees(run, await prowess.evals.cases(plan), tmp_path)
+    assert sorted(path.parent.parent.name for path in folder.glob("*/with_skill/grading.json")) == ["eval-0", "eval-1"]

@@ -17,7 +17,7 @@ import json
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -42,7 +42,8 @@ def write_trees(run: EvalRun, cases: Sequence[EvalCase], folder: Path) -> list[P
     for model in dict.fromkeys(arm.model for arm in run.arms):
         records = [
             TrialRecord(
-                case=known[result.digest],
+                # Two cases may ask the same, and each has a folder of its own.
+                case=replace(known[result.digest], id=result.case),
                 configuration=_CONFIGURATIONS[run.arms[result.arm].kind],
                 trial=result.repeat,
                 grade=_grade(result),
