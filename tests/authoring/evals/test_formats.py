@@ -376,6 +376,11 @@ class TestPromptfoo:
         assert suite.cases[0].prompt == "Say hi"
         assert told(suite) == [("warning", "eval-setting", 1)]
 
+    def test_prompts_of_a_file_with_windows_line_ends_are_told_apart(self) -> None:
+        config = "prompts: [file://prompts.txt]\ntests: [{assert: [{type: contains, value: a}]}]\n"
+        suite = read({"promptfooconfig.yaml": config, "prompts.txt": "One\r\n---\r\nTwo\r\n"})
+        assert [case.prompt for case in suite.cases] == ["One", "Two"]
+
     def test_an_assert_set_shares_its_weight(self) -> None:
         inner = [{"type": "contains", "value": "a"}, {"type": "contains", "value": "b"}]
         test = {"assert": [{"type": "assert-set", "weight": 3, "assert": inner}]}

@@ -38,6 +38,7 @@ NAMES = {"trials": "repeat", "concurrency": "maxConcurrency"}
 
 _VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_.]{0,80})\s*-?\}\}")
 _LOGIC = re.compile(r"\{%|\{\{")
+_SEPARATOR = re.compile(r"\r?\n---\r?\n")
 _CODE = (".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".sh")
 _FILE = "file://"
 
@@ -102,7 +103,7 @@ def _prompts(source: EvalSource, top: JsonObject) -> Iterator[str]:
         elif text.startswith(_FILE) or (" " not in text and text.endswith((".txt", ".md", ".json", ".yaml"))):
             file = source.read_file(text.removeprefix(_FILE), *at, folders=(source.folder, ""))
             if file is not None:
-                yield from (_message(source, at, part) for part in file.text.split("\n---\n") if part.strip())
+                yield from (_message(source, at, part) for part in _SEPARATOR.split(file.text) if part.strip())
         elif text:
             yield _message(source, at, text)
 
