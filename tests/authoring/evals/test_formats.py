@@ -434,6 +434,22 @@ class TestSuite:
         assert [case.id for case in suite.cases] == ["a", "a-2"]
         assert [one.code for one in suite.problems] == ["eval-id"]
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("eval.yaml", "config: {}\ntasks: ['tests/*.yaml']\n"),
+            ("promptfooconfig.yaml", "prompts: [Hi]\ntests: ['tests/*.yaml']\n"),
+        ],
+    )
+    def test_a_broken_link_among_named_files_is_an_error(self, tmp_path: Path, name: str, text: str) -> None:
+        (tmp_path / name).write_text(text)
+        (tmp_path / "tests").mkdir()
+        (tmp_path / "tests" / "a.yaml").symlink_to("missing.yaml")
+        suite = read_suite(tmp_path / name)
+        assert [(one.severity, one.code, one.field) for one in suite.problems][:1] == [
+            ("error", "eval-unreadable", "tests/a.yaml")
+        ]
+
     def test_links_out_of_the_folder_are_not_followed(self, tmp_path: Path) -> None:
         secret = tmp_path / "secret.txt"
         secret.write_text("secret")

@@ -23,7 +23,7 @@ from typing import Any
 from prowess.authoring.evals.case import EvalCase, EvalSuite
 from prowess.authoring.evals.formats.entries import MAX_NAME_CHARS, finish_case, read_share, run_settings
 from prowess.authoring.evals.formats.promptfoo_assertions import read_assertions
-from prowess.authoring.evals.formats.source import At, EvalSource, as_list, as_object, as_text, open_source, resolve
+from prowess.authoring.evals.formats.source import At, EvalSource, as_list, as_object, as_text, open_file, resolve
 from prowess.errors import Problem
 from prowess.skill.json_values import json_value
 from prowess.skill.kinds import JsonObject
@@ -156,7 +156,7 @@ def _open_tests(source: EvalSource, at: At, written: str, known: set[str]) -> It
         new = sorted(set(names) - known)
         known.update(new)
         for path in new:
-            opened = open_source(path, source.files[path], source.files)
+            opened = open_file(path, source.files)
             if isinstance(opened, Problem):
                 source.problems.append(opened)
             else:

@@ -204,6 +204,16 @@ def open_source(path: str, data: bytes, files: Mapping[str, bytes]) -> EvalSourc
     return EvalSource(path=path, value=value, files=files, text=text, lines=lines)
 
 
+def open_file(path: str, files: Mapping[str, bytes]) -> EvalSource | Problem:
+    """Return the file that another one names, parsed; the problem if that fails."""
+    try:
+        data = files[path]
+    except KeyError:
+        hint = "Replace a link that is broken or leaves the folder by the file."
+        return _unreadable(path, f"The file {path[:200]!r} cannot be read.", hint)
+    return open_source(path, data, files)
+
+
 def _parse(path: str, text: str) -> Any:
     if path.endswith(".jsonl"):
         return [_parse_line(line, number) for number, line in _entry_lines(text)]

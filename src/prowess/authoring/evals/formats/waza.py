@@ -35,7 +35,7 @@ from prowess.authoring.evals.formats.source import (
     as_list,
     as_object,
     as_text,
-    open_source,
+    open_file,
     read_schema,
     resolve,
 )
@@ -85,7 +85,7 @@ def _tasks(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At
             source.report("eval-file", f"No task file matches {inside[:200]!r}.", "tasks", index)
         found |= dict.fromkeys(sorted(names))
     for path in list(found)[:MAX_TASKS]:
-        opened = open_source(path, source.files[path], source.files)
+        opened = open_file(path, source.files)
         if isinstance(opened, Problem):
             source.problems.append(opened)
         else:
