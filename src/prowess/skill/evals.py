@@ -119,14 +119,17 @@ def _read_file(path: str, data: bytes, *, named: bool) -> TriggerSet:
 EVAL_EXAMPLE = 'Use this format: [{"query": "what a user says", "should_trigger": true}, …].'
 
 
-def parse_eval(path: str, text: str, limits: Limits) -> Any:
-    """Return the value of a JSON or YAML file; raise `ValueError` or `RecursionError` if it is not valid."""
+def parse_eval(path: str, text: str, limits: Limits, *, exact: bool = True) -> Any:
+    """Return the value of a JSON or YAML file; raise `ValueError` or `RecursionError` if it is not valid.
+
+    Numbers such as `1.10` in YAML are text, unless not `exact`.
+    """
     if path.endswith(".json"):
         return parse_json(text)
     from prowess.skill.text.yaml import YamlRefused, load
 
     try:
-        return load(text, typed=True, limits=limits).value
+        return load(text, typed=True, exact=exact, limits=limits).value
     except YamlRefused as refused:
         raise ValueError(f"line {refused.line}: {refused.message.rstrip('.')}") from None
 

@@ -140,6 +140,23 @@ class TestOwn:
         [case] = read({"evals/cases.json": '[{"inputs": {"n": 1}}]'}).cases
         assert case.checks == ()
 
+    def test_numbers_of_inputs_are_numbers_however_yaml_writes_them(self) -> None:
+        text = (
+            "cases:\n  - id: 1.10\n    inputs: {price: 10.50, share: 1e-3, paid: True, code: '10.50', number: 007}\n"
+            "    expected: {total: 10.50}\n    checks: [{type: json_subset}, {type: number, value: 10.50, tolerance: 0.10}]\n"
+        )
+        suite = read({"evals/cases.yaml": text})
+        [case] = suite.cases
+        assert suite.is_usable
+        assert case.id == "1.10"
+        assert case.inputs == {"price": 10.5, "share": 0.001, "paid": True, "code": "10.50", "number": "007"}
+        assert case.expected == {"total": 10.5}
+
+    @pytest.mark.parametrize("opposite", ["yes", "True", "'true'", "1"])
+    def test_an_opposite_that_is_not_true_or_false_is_an_error(self, opposite: str) -> None:
+        suite = read({"evals/cases.yaml": f"- prompt: Hi\n  checks: [{{type: contains, value: a, not: {opposite}}}]\n"})
+        assert told(suite)[0] == ("error", "eval-check", 2)
+
     def test_a_mistake_is_an_error_with_a_fix(self) -> None:
         lines = ['{"inputs": {}, "checks": ["ok"]}', "", '{"inputs": {}, "checks": [{"type": "equls", "value": 1}]}']
         suite = read({"evals/cases.jsonl": "\n".join(lines)})

@@ -252,7 +252,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_amount(value: Any) -> bool:
-    return _is_number(value) and math.isfinite(value) and value >= 0
+    # Also as text: YAML such as `0.80` is read as it was written.
+    is_number = _is_number(value) or (isinstance(value, str) and _NUMBER.fullmatch(value))
+    return bool(is_number) and 0 <= float(value) < math.inf
 
 
 def _any_value(_: Any) -> str:

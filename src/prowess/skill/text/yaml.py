@@ -32,9 +32,11 @@ __all__ = ["LoadedYaml", "YamlRefused", "dump", "load"]
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, **dict.fromkeys(_NULLS)}
+_MORE_WORDS = {**_WORDS, "True": True, "TRUE": True, "False": False, "FALSE": False}
 # Only numbers that are written back in the same way. YAML 1.1 also has octal (`010`), sexagesimal (`1:30`) and `1_000`;
 # here these stay text.
-_NUMBER = lazy_pattern(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
+_NUMBER = lazy_pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
+_ANY_NUMBER = lazy_pattern(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
 _MISSING: Any = object()
 _DROPPED: Any = object()
 
@@ -56,10 +58,11 @@ class ValueBuilder:
     ignored, with their lines.
     """
 
-    __slots__ = ("depth", "first_line", "first_wins", "lines", "repeated", "styles", "typed")
+    __slots__ = ("depth", "exact", "first_line", "first_wins", "lines", "repeated", "styles", "typed")
 
-    def __init__(self, typed: bool, depth: int, first_wins: bool, first_line: int) -> None:
+    def __init__(self, typed: bool, depth: int, first_wins: bool, first_line: int, exact: bool = True) -> None:
         self.typed = typed
+        self.exact = exact
         self.depth = depth
         self.first_wins = first_wins
         self.first_line = first_line
@@ -69,7 +72,7 @@ class ValueBuilder:
 
     def fresh_copy(self) -> ValueBuilder:
         """Return an unused builder with the same settings."""
-        return ValueBuilder(self.typed, self.depth, self.first_wins, self.first_line)
+        return ValueBuilder(self.typed, self.depth, self.first_wins, self.first_line, self.exact)
 
     def build(self, next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  the loop that every file pays for
         """Consume all events and return the value.
@@ -98,7 +101,7 @@ class ValueBuilder:
                     continue
                 # Only plain scalars: "null" in quotes is text.
                 if not event.style and (typed or value in _NULLS):
-                    value = _parse_plain(value)
+                    value = _parse_plain(value, self.exact)
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 # The value of a repeated key was parsed like any other and stored under a placeholder, because the
                 # events of a nested value cannot be skipped. It is removed when the mapping ends.
@@ -182,20 +185,20 @@ class ValueBuilder:
         return YamlRefused(f"Tags ({event.tag}) are not allowed.", line, "yaml-tag")
 
 
-def _parse_plain(text: str) -> Any:
+def _parse_plain(text: str, exact: bool) -> Any:
     """Return the value of a scalar without quotes, if it is not just its text."""
-    if text in _WORDS:
-        return _WORDS[text]
-    match = _NUMBER.match(text)
-    if not match:
+    words = _WORDS if exact else _MORE_WORDS
+    if text in words:
+        return words[text]
+    if not (_NUMBER if exact else _ANY_NUMBER).match(text):
         return text
     try:
-        number = float(text) if match[1] else int(text)
+        number = int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return text
-    # 1.10 or 007 must stay text, or writing the value would change the file.
     written = format_float(number) if isinstance(number, float) else str(number)
-    return number if written == text else text
+    # 1.10 or 007 must stay text, or writing the value would change the file.
+    return number if written == text or not (exact or "inf" in written) else text
 
 
 # libyaml's parser is much faster and, unlike its composer, does not recurse. Builds of PyYAML without libyaml fall back
@@ -229,19 +232,25 @@ _NO_STYLES: frozenset[str] = frozenset()
 
 
 def load(
-    text: str, *, typed: bool = False, limits: Limits = DEFAULT_LIMITS, first_wins: bool = False, first_line: int = 1
+    text: str,
+    *,
+    typed: bool = False,
+    exact: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    first_wins: bool = False,
+    first_line: int = 1,
 ) -> LoadedYaml:
     """Read one YAML document, or raise `YamlRefused`.
 
     Untyped, every scalar stays the text that was written, and an empty one or a plain `~` or `null` is None. Typed, plain `true`,
-    `false` and numbers become values too, but only if writing the value gives the same text again. With `first_wins`, a repeated key
-    is ignored and listed instead of refused. Lines count from `first_line`.
+    `false` and numbers become values too, but only if writing the value gives the same text again; without `exact`, also
+    `1.10`, `1e-6` and `True`. With `first_wins`, a repeated key is ignored and listed instead of refused. Lines count from `first_line`.
     """
     _check_size(text, limits.frontmatter_bytes)
     # PyYAML counts U+0085, U+2028 and U+2029 as line ends. Lines in reports are those that an editor shows.
     if text.isascii() or not _ODD_BREAK.search(text):
-        return _load_with(text, ValueBuilder(typed, limits.yaml_depth, first_wins, first_line))
-    builder = ValueBuilder(typed, limits.yaml_depth, first_wins, 0)
+        return _load_with(text, ValueBuilder(typed, limits.yaml_depth, first_wins, first_line, exact))
+    builder = ValueBuilder(typed, limits.yaml_depth, first_wins, 0, exact)
     lines = _map_lines(text, first_line)
     try:
         loaded = _load_with(text, builder)

@@ -96,6 +96,9 @@ def written_check(source: EvalSource, at: At, written: Any, expected: Any) -> li
         hint = did_you_mean(kind, CHECK_TYPES) or f"Types: {', '.join(CHECK_TYPES)}."
         source.report_check(f"Unknown check type {kind[:60]!r}.", *at, hint=hint)
         return []
+    if not isinstance(fields.get("not") or False, bool):
+        source.report_check("`not` must be true or false.", *at)
+        return []
     is_ours = kind in SCORERS or kind in LIMIT_TYPES or kind in (*JUDGED_TYPES, "skill_used")
     settings = {name: value for name, value in fields.items() if name not in _COMMON} if is_ours else fields
     check = Check(

@@ -18,6 +18,7 @@ from typing import Any, cast
 from prowess.authoring.evals.case import SPLITS, EvalCase, EvalSuite
 from prowess.authoring.evals.formats.entries import MAX_NAME_CHARS, finish_case, read_share, run_settings, written_check
 from prowess.authoring.evals.formats.source import At, EvalSource, as_list, as_object, as_text
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.suggestions import did_you_mean
 
@@ -33,12 +34,19 @@ def read(source: EvalSource) -> EvalSuite:
     settings = top or {}
     _report_unknown(source, (), settings, _SETTINGS)
     at: At = ("cases",) if top is not None else ()
-    entries = as_list(settings.get("cases") if top is not None else source.value)
-    cases = [case for index, entry in enumerate(entries) for case in _read_case(source, (*at, index), entry, settings)]
+    entries, data = (
+        as_list(json_object(value).get("cases") if top is not None else value) for value in (source.value, source.data)
+    )
+    cases = [
+        case
+        for index, (entry, values) in enumerate(zip(entries, data, strict=True))
+        for case in _read_case(source, (*at, index), entry, json_object(values), settings)
+    ]
     return EvalSuite(skill=as_text(settings.get("skill")), cases=tuple(cases), **run_settings(source, settings, NAMES))
 
 
-def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> list[EvalCase]:
+def _read_case(source: EvalSource, at: At, entry: Any, data: JsonObject, usual: JsonObject) -> list[EvalCase]:
+    """Return the case of an entry in a list, or an empty list. `data` is the entry with its numbers as numbers."""
     fields = as_object(entry)
     if fields is None:
         source.report("eval-case", "A case must be an object.", *at, severity="error")
@@ -48,7 +56,7 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
         source.read_file(path, *at, "files", index, folders=("", source.folder))
         for index, path in enumerate(as_list(fields.get("files")))
     ]
-    inputs = fields.get("inputs")
+    inputs = data.get("inputs")
     if inputs is not None and not isinstance(inputs, dict):
         source.report("eval-case", "`inputs` must be an object.", *at, "inputs", severity="error")
         return []
@@ -58,7 +66,8 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
         return []
     if None in files:
         return []
-    expected = fields.get("expected")
+    # A text is compared as it was written: a version 1.10 is not 1.1.
+    expected = fields.get("expected") if isinstance(fields.get("expected"), str) else data.get("expected")
     written = fields.get("checks", usual.get("checks"))
     checks = [
         check

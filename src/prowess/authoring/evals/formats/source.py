@@ -132,6 +132,12 @@ class EvalSource:
         return line + 1
 
     @cached_property
+    def data(self) -> Any:
+        """The value as a program reads it: `value` has numbers such as `1.10` as text, as they are in ids and messages."""
+        is_yaml = self.path.endswith((".yaml", ".yml"))
+        return parse_eval(self.path, self.text, _LIMITS, exact=False) if is_yaml else self.value
+
+    @cached_property
     def _nodes(self) -> Any:
         """The file as YAML nodes, which know their lines. JSON is nearly YAML. The depth was checked before."""
         import yaml
