@@ -79,6 +79,11 @@ class ModelClient:
             )
         return model
 
+    @property
+    def evaluation(self) -> str:
+        """The name of the configured evaluation model, or '' if the model of a run judges."""
+        return self._models.evaluation
+
     def choices(self) -> list[ModelChoice]:
         """Return the models that are configured or on this machine, the default first. Blocking."""
         return self._models.choices()

@@ -383,3 +383,40 @@ async def test_two_cases_that_ask_the_same_have_a_folder_each(each_place, tmp_pa
         run = await prowess.evals.run(plan, models=[Parrot()])
         [folder] = write_trees(run, await prowess.evals.cases(plan), tmp_path)
     assert sorted(path.parent.parent.name for path in folder.glob("*/with_skill/grading.json")) == ["eval-0", "eval-1"]
+
+
+async def test_a_changed_prompt_of_the_registry_is_asked_again(place):
+    place.skill(
+        "outline",
+        files={
+            "agents/prowess.yaml": "artifacts:\n  - {kind: json_generation, name: make, prompt_id: outline, output_schema: {type: object}}\n",
+            "evals/cases.json": json.dumps([{"inputs": {}, "checks": [{"type": "json_subset", "value": {"n": 1}}]}]),
+        },
+    )
+    model = ScriptedModel([{"n": 1}, {"n": 2}])
+    async with place.open() as prowess:
+        await prowess.registry.add_content("prompt", "outline", "1.0.0", {"template": "Write one."})
+        first, again = [await prowess.evals.run(EvalPlan(target="outline"), models=[model]) for _ in range(2)]
+        await prowess.registry.add_content("prompt", "outline", "1.1.0", {"template": "Write two."})
+        changed = await prowess.evals.run(EvalPlan(target="outline"), models=[model])
+    assert [(run.ok, run.results[0].cached) for run in (first, again, changed)] == [
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
+
+
+async def test_another_configured_judge_judges_again(place):
+    cases = [{"prompt": "Say red.", "checks": ["Is red."]}]
+    place.skill("parrot", "Repeat the word.", files={"evals/cases.json": json.dumps(cases)})
+    found = []
+    for verdict in ("pass", "pass", "fail"):
+        criterion = {"criterion_id": "e1", "verdict": verdict, "reasoning": "As it is.", "evidence": ["It is red."]}
+        answer = {"results": [{**criterion, "confidence": 0.9, "suggested_fix": ""}]}
+        script = place.workspace / f"{verdict}.json"
+        script.write_text(json.dumps([{"json": answer}]))
+        place.environment["PROWESS_EVALUATION_MODEL"] = f"scripted:{script}"
+        async with place.open() as prowess:
+            run = await prowess.evals.run(EvalPlan(target="parrot"), models=[Parrot()])
+        found.append((run.ok, run.results[0].cached))
+    assert found == [(True, False), (True, True), (False, False)]

@@ -75,6 +75,7 @@ class Evals:
         run_id = run_id or str(uuid.uuid4())
         seconds = plan.timeout or subject.suite.timeout_seconds
         judge_name = judge if isinstance(judge, str) else judge.name
+        judge_name = judge_name or self._context.resources.model_client().evaluation
         items = await offload(make_items, plan, subject, arms, cases, judge_name, seconds)
         row = EvalRunRow(
             id=run_id,

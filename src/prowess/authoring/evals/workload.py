@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import sqlalchemy as sa
 
@@ -22,6 +23,7 @@ from prowess.authoring.evals.variant import Subject
 from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.context import Context
 from prowess.engine.records import read_rows
+from prowess.engine.registry import list_used
 from prowess.errors import ProwessError
 from prowess.prompts.registry import entry_digest
 from prowess.skill.model import Skill
@@ -54,6 +56,13 @@ def make_items(
     suite, repeats = subject.suite, plan.repeats or subject.suite.trials
     found: list[Item] = []
     digests = [arm.content_digest for arm in arms]
+
+    @cache
+    def used_digests(index: int, artifact: str) -> list[str]:
+        """Return the digests of the prompts and rubrics that a run takes from the registry."""
+        variant = arms[index].variant
+        return [entry.digest for entry in list_used(variant.context, variant.skill, (artifact,) if artifact else ())]
+
     for case in cases:
         rubrics = rubric_digests(subject.variant.context, subject.variant.skill, case)
         for repeat in range(1, repeats + 1):
@@ -63,7 +72,7 @@ def make_items(
                 key = cache_key(
                     skill=digests[index],
                     case=case,
-                    rubrics=rubrics,
+                    entries=rubrics if case.inputs is None else [*rubrics, *used_digests(index, case.artifact)],
                     model=active.arm.model,
                     judge=judge,
                     repeat=repeat,
@@ -170,15 +179,18 @@ def cache_key(
     *,
     skill: str,
     case: EvalCase,
-    rubrics: Sequence[str],
+    entries: Sequence[str],
     model: str,
     judge: str,
     repeat: int,
     threshold: float,
     seconds: float | None,
 ) -> str:
-    """Return the key of a result: everything that decides it. `skill` is '' without a skill."""
-    fields = [GRADER_VERSION, skill, case.digest, list(rubrics), model, judge, repeat, threshold, seconds]
+    """Return the key of a result: everything that decides it.
+
+    `skill` is '' without a skill, and `entries` are the digests of prompts and rubrics outside the skill.
+    """
+    fields = [GRADER_VERSION, skill, case.digest, list(entries), model, judge, repeat, threshold, seconds]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
 
 
