@@ -322,6 +322,19 @@ async def test_an_interrupted_optimisation_tests_what_it_has(place, triage, ask,
     assert sum(one.messages[-1].text.startswith("You improve") for one in model.requests) == 1
 
 
+async def test_an_interrupted_optimization_that_used_its_budget_tests_what_it_has(place, triage, ask, model):
+    triage(place)
+    async with place.open() as prowess:
+        first = await prowess.optimize.run(ask(model=model))
+        row = await prowess.optimize.prepare(ask(calls=100))
+        records = prowess.optimize._records
+        change = (await records.find(first.id)).change
+        await records.store_progress(row.id, {"change": change, "score": 1.0, "calls": 80})
+        spent = await records.find(row.id)
+        resumed = await prowess.optimize._do(spent, ask(model=model, calls=100), lambda _: None, graceful=False)
+    assert resumed.state == "proposed", resumed.reason
+
+
 async def test_a_skill_that_changed_before_it_was_done_is_a_conflict(place, triage, ask):
     triage(place)
     async with place.open() as prowess:

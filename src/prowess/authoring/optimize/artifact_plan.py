@@ -77,6 +77,8 @@ class ArtifactPlan:
         search, meter = self._search, self._bench.meter
         calls, cost = meter.calls, meter.cost or 0.0
         search.base = mean_score(await self._measure(search.data.validation))
+        if search.best is not None:  # only the test is left, which what was kept back is for
+            return search.base
         runs = len(search.data.validation)
         meter.keep_back(
             2 * len(self.held_out.cases) * self._request.repeats,

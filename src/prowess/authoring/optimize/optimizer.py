@@ -94,11 +94,11 @@ class Optimizer:
     async def _run(self) -> ProposalRow:
         skill, package = await offload(self._read_skill)
         plan = await self._plan(skill, package)
-        self._base = await plan.measure_base()
         if self._row.change is not None and self._row.score is not None:
             plan.restore(read_change(self._row), self._row.score)
-            ended = "it was interrupted"
-        else:
+        self._base = await plan.measure_base()
+        ended = "it was interrupted"
+        if plan.best is None:
             self._phase = "search"
             ended = await self._search(plan)
         if plan.best is None:
