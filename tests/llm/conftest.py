@@ -82,7 +82,8 @@ class OpenAIDialect:
 
     def _usage(self, reply: Reply) -> Any:
         read, written = reply.usage.input_tokens, reply.usage.output_tokens
-        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        cached = {"prompt_tokens_details": {"cached_tokens": reply.usage.cached_tokens}}
+        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written, **cached}
 
 
 class AnthropicDialect:
@@ -118,7 +119,12 @@ class AnthropicDialect:
         ]
 
     def _head(self, reply: Reply) -> Any:
-        usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+        cached = reply.usage.cached_tokens
+        usage = {
+            "input_tokens": reply.usage.input_tokens - cached,
+            "cache_read_input_tokens": cached,
+            "output_tokens": reply.usage.output_tokens,
+        }
         return {
             "id": "msg-1",
             "type": "message",
@@ -166,6 +172,7 @@ class GoogleDialect:
             "responseId": "answer-1",
             "usageMetadata": {
                 "promptTokenCount": read,
+                "cachedContentTokenCount": reply.usage.cached_tokens,
                 "candidatesTokenCount": written,
                 "totalTokenCount": read + written,
             },

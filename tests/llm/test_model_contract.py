@@ -81,6 +81,15 @@ async def test_a_stream_is_the_answer_in_pieces_and_last_the_whole_of_it(any_ben
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+async def test_the_part_of_the_input_that_was_cached_is_counted(any_bench, streamed):
+    reply = replace(said("Paris"), usage=Usage(input_tokens=2_000, output_tokens=5, requests=1, cached_tokens=1_536))
+    any_bench.will(reply)
+
+    model = any_bench.model
+    assert ((await pieces_of(model, asking()))[1] if streamed else await model.complete(asking())) == reply
+
+
+@pytest.mark.parametrize("streamed", [False, True])
 async def test_an_answer_that_was_cut_at_its_limit_says_so(any_bench, streamed):
     any_bench.will(replace(said("Once upon a"), complete=False), said("Once upon a time."))
 

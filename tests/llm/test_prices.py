@@ -14,6 +14,12 @@ def test_a_cost_is_the_tokens_times_their_price():
     assert cost_of("openai:gpt-4o", Usage()) == 0
 
 
+def test_input_that_was_cached_costs_less():
+    assert cost_of("openai:gpt-4o", Usage(input_tokens=1_000_000, cached_tokens=400_000)) == pytest.approx(2.0)
+    # A server that reports more than there was.
+    assert cost_of("openai:gpt-4o", Usage(input_tokens=1_000_000, cached_tokens=2_000_000)) == pytest.approx(1.25)
+
+
 @pytest.mark.parametrize("name", ["openai:gpt-5", "anthropic:claude-haiku-5-5", "google:gemini-2.5-pro"])
 def test_the_models_of_each_provider_have_a_price(name):
     cost = cost_of(name, Usage(input_tokens=1_000, output_tokens=1_000))

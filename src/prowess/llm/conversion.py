@@ -87,9 +87,14 @@ def convert_reply(response: theirs.ModelResponse, *, model: str, text: str | Non
         raise RunFailed(f"{model} refused to answer.", hint="Change the request, or use another model.")
     written = [part.content for part in response.parts if isinstance(part, theirs.TextPart)]
     calls = [_convert_call(part, model) for part in response.parts if isinstance(part, theirs.ToolCallPart)]
+    used = response.usage
     # A server can send any number, also one that is not whole.
-    read, written = int(response.usage.input_tokens), int(response.usage.output_tokens)
-    usage = Usage(input_tokens=read, output_tokens=written, requests=1)
+    usage = Usage(
+        input_tokens=int(used.input_tokens),
+        output_tokens=int(used.output_tokens),
+        requests=1,
+        cached_tokens=int(used.cache_read_tokens),
+    )
     return Reply(
         text="".join(written) if text is None else text,
         calls=tuple(calls),

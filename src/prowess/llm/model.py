@@ -121,17 +121,22 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens read and written, and the number of requests."""
+    """Tokens read and written, and the number of requests.
+
+    `cached_tokens` are those of the input that the provider had read before, which cost less.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
+    cached_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             requests=self.requests + other.requests,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
         )
 
 

@@ -25,7 +25,8 @@ def cost_of(model_name: str, usage: Usage) -> float | None:
     from genai_prices import Usage as PricedUsage
 
     provider, model = priced
-    used = PricedUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
+    used = PricedUsage(input_tokens=usage.input_tokens, cache_read_tokens=cached, output_tokens=usage.output_tokens)
     return float(model.calc_price(used, provider).total_price)
 
 

@@ -153,7 +153,8 @@ class RemoteModel:
         # A server can report any number; only a plausible one is charged.
         if min(tokens) < 0 or not 0 < read + written <= _MAX_TOKENS:
             return AnswerUnusable(message, hint=hint)
-        cost = cost_of(self.name, Usage(input_tokens=read, output_tokens=written))
+        used = Usage(input_tokens=read, output_tokens=written, cached_tokens=response.usage.cache_read_tokens)
+        cost = cost_of(self.name, used)
         return AnswerUnusable(message, hint=hint, tokens=tokens, cost=cost)
 
     def _translate(self, error: Exception, *, answered: bool, started: bool = False) -> ProwessError:
