@@ -96,8 +96,8 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
         )
     try:
         _judge_hidden(report, text)
-        # Shells ignore NULs, so they must not hide a word.
-        text = report.text = text.replace("\0", "")
+        # Shells ignore NULs, and PowerShell, npm and agents a byte order mark: neither may hide a word.
+        text = report.text = text.replace("\0", "").lstrip("\ufeff")
         _scan_text(report, file.path, text)
         _judge_blobs(report, text)
     except LongCodeError:
