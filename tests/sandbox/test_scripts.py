@@ -54,6 +54,10 @@ def test_an_error_has_the_line_and_the_message_of_the_script(run):
     assert "return x['missing']" in ran.error.trace
 
 
+def test_a_byte_order_mark_is_no_part_of_a_script(run):
+    assert run("\ufeffimport prowess\nprowess.submit(1)").result == 1
+
+
 def test_a_script_that_cannot_be_parsed_says_where(run):
     ran = run("x = 1\ndef f(:\n  pass")
     assert (ran.ended, ran.error.type, ran.error.line) == ("raised", "SyntaxError", 2)

@@ -33,6 +33,10 @@ def test_a_function_that_is_no_python_is_refused_with_its_line() -> None:
         accept(devai("\ndef execute(args, ctx)\n    return 1\n"))
 
 
+def test_a_function_with_a_byte_order_mark_is_accepted() -> None:
+    assert accept(devai(f"\ufeff{GOOD}")).problems == accept(devai(GOOD)).problems
+
+
 def test_a_file_without_the_function_is_refused() -> None:
     [problem] = found(devai("def run(args, ctx): ...\n"), "function-invalid")
     assert (problem.severity, problem.line, problem.field) == ("error", None, "execute.py")

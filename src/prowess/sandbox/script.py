@@ -36,6 +36,8 @@ _VARIABLE = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
 _FILTERED = re.compile(
     r"(?<!\{)\{\{[ \t]*" + _PATH + r"[ \t]*\|[^{}\n]*\}\}|\{%-?[ \t]*(?:for|if|set|macro|include)\b[^\n]*?%\}"
 )
+_BYTE_ORDER_MARK = "\ufeff"
+"""At the start of files that were saved on Windows. Python accepts it in a file, and not in a text."""
 _HINT = "Scripts support only {{ name }} placeholders and `inputs`. Write everything else in Python."
 
 
@@ -95,6 +97,7 @@ class Script:
 
 def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
     """Return the script of a template; raise `Invalid` for each `{{ name }}` without an input, and for inputs that are not JSON."""
+    template = template.removeprefix(_BYTE_ORDER_MARK)
     if len(template) > MAX_SCRIPT_CHARS:
         raise Invalid(f"The script has {len(template):,} characters, more than the limit of {MAX_SCRIPT_CHARS:,}.")
     values = _check_inputs(inputs)
@@ -129,6 +132,7 @@ def script_from_function(
     packages: Path | None = None,
 ) -> Script:
     """Return a function with its inputs; its source is used as it is, `{{ }}` included."""
+    code = code.removeprefix(_BYTE_ORDER_MARK)
     if len(code) > MAX_SCRIPT_CHARS:
         raise Invalid(f"The function has {len(code):,} characters, more than the limit of {MAX_SCRIPT_CHARS:,}.")
     return Script(

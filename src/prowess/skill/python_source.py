@@ -64,7 +64,7 @@ class _UnclosedError(Exception):
 
 def find_source_fault(source: str, function: str) -> SourceFault | None:
     """Return why a file that should define this function cannot run; None if no fault is known."""
-    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    text = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         return SourceFault(message="it contains a NUL character", line=text.count("\n", 0, text.index("\0")) + 1)
     try:
