@@ -75,6 +75,20 @@ async def test_what_an_answer_of_no_use_cost_is_in_the_trace(served):
     assert trace.estimated_cost == pytest.approx(0.0025)
 
 
+async def test_the_tools_of_a_conversation_count_for_what_it_may_cost(served):
+    place, provider = served
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": "many words " * 20_000}}}
+    files = {"agents/prowess.yaml": json.dumps({"parameters": schema}), "execute.py": "def execute(args, ctx): ..."}
+    place.skill("wordy", files=files)
+    async with place.open() as prowess:
+        await prowess.policy.set("spend_per_session_usd", 0.15)
+        talk = await prowess.agent.start()
+        updates = [update async for update in prowess.agent.send(talk.id, "Hello")]
+
+    assert (updates[-1].state, updates[-1].error["code"]) == ("stopped", "spend-exceeded")
+    assert provider.asked == []
+
+
 async def test_over_the_cap_nothing_is_asked_and_an_administrator_can_allow_more(served):
     place, provider = served
     async with place.open() as prowess:

@@ -143,7 +143,8 @@ class ModelClient:
         # An evaluation must not replace the model that gave the answer.
         if notes_model or not notes.model:
             notes.model = model.name
-        most = max_cost(model.name, _count_tokens(request), request.max_tokens)
+        is_priced = max_cost(model.name, 0, 0) is not None
+        most = max_cost(model.name, _count_tokens(request), request.max_tokens) if is_priced else None
         request = replace(_limited(model, request), seconds=call.run.limits.seconds)
         if most:
             reply, cost = await self._send_paid(call, model, request, most, stream=stream)
@@ -274,5 +275,9 @@ def _cost(model: Model, reply: Reply, most: float | None) -> float | None:
 
 
 def _count_tokens(request: Request) -> int:
-    schema = 0 if request.schema is None else estimate_tokens(json.dumps(request.schema))
-    return schema + sum(estimate_tokens(message.text) for message in request.messages)
+    texts = [message.text for message in request.messages]
+    # Providers bill what stands beside the messages, too: in a conversation, tools are often the larger part.
+    texts += [json.dumps(request.schema)] if request.schema is not None else []
+    texts += [f"{tool.name}{tool.description}{json.dumps(tool.parameters)}" for tool in request.tools]
+    texts += [json.dumps(call.arguments, default=str) for message in request.messages for call in message.calls]
+    return sum(map(estimate_tokens, texts))
