@@ -65,6 +65,14 @@ def test_a_run_streams_its_text_and_returns_the_result_of_the_engine(
     assert not client.runs.can_resume(part.trace)
 
 
+def test_an_exported_text_keeps_its_line_separators(place: Any, tmp_path: Path, connect: Callable[..., Client]):
+    text = "one\u2028two\u2029three\x85four\nfive"
+    greeter(place, tmp_path, text)
+    client = connect()
+    assert client.run("greeter", {"name": "Ann"}).text == text
+    assert [row["raw_output"] for row in client.traces.export()] == [text]
+
+
 def test_a_dry_run_says_what_would_be_sent(place: Any, tmp_path: Path, connect: Callable[..., Client]):
     greeter(place, tmp_path)
     (part,) = connect().run("greeter", {"name": "Ann"}, dry_run=True).parts

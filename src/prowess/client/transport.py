@@ -138,8 +138,14 @@ class Transport:
     async def lines(self, path: str, params: Mapping[str, Any]) -> AsyncGenerator[str]:
         """Yield the lines of a response as they come."""
         async with self._open("GET", path, params=params, json=None, headers={}, silence=60) as response:
-            async for line in response.aiter_lines():
-                yield line
+            # Not `aiter_lines`, which also splits at U+2028 and others that JSON leaves as they are.
+            rest = b""
+            async for data in response.aiter_bytes():
+                *whole, rest = (rest + data).split(b"\n")
+                for line in whole:
+                    yield line.decode()
+            if rest:
+                yield rest.decode()
 
     @asynccontextmanager
     async def _open(
