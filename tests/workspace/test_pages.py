@@ -85,6 +85,15 @@ def test_pages_of_a_type_and_tags_are_counted(write, workspace):
     assert workspace.get_tags() == [{"tag": "north", "pages": 2}, {"tag": "hero", "pages": 1}]
 
 
+@pytest.mark.parametrize("name", ["Caf\u00e9", "cafe\u0301", "Two  spaces", "two spaces", "Big  plan", "big plan"])
+def test_a_page_is_found_however_its_accents_and_spaces_are_written(write, workspace, name):
+    write("cafe\u0301.md", "Coffee.")
+    write("Two  spaces.md", "---\ntitle: Big  plan\n---\nText.")
+    write("index.md", "[[Caf\u00e9]] and [again](caf\u00e9.md)")
+    assert workspace.get_page(name)["content"].strip() in ("Coffee.", "Text.")
+    assert workspace.get_references("index")["missing"] == []
+
+
 def test_hidden_folders_other_files_and_links_are_left_alone(write, workspace, folder, tmp_path):
     write("here.md")
     for path in (".git/x.md", ".agents/skills/x/SKILL.md", "node_modules/x.md", ".hidden.md", "picture.png", "a.txt"):

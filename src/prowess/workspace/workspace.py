@@ -305,21 +305,21 @@ class PageNames:
 
     def __init__(self, pages: Sequence[Page]) -> None:
         self.pages = _with_unique_slugs(pages)
-        self._by_path = {page.path: page for page in self.pages}
+        self._by_path = {unicodedata.normalize("NFC", page.path): page for page in self.pages}
         self._names: dict[str, Page] = {}
         # All slugs first, then all paths, and so on: a page is found by its slug before another one by its title.
         for kind in zip(*map(_names_of, self.pages), strict=True):
             for page, names in zip(self.pages, kind, strict=True):
                 for name in names:
-                    self._names.setdefault(name.casefold(), page)
+                    self._names.setdefault(_name_key(name), page)
 
     def find(self, name: str) -> Page | None:
         """Return the page with that slug, path, file name, title or alias (in this order), ignoring case, or None."""
-        return self._names.get(" ".join(name.split()).casefold())
+        return self._names.get(_name_key(name))
 
     def by_path(self, path: str) -> Page | None:
-        """Return the page in exactly that file, or None."""
-        return self._by_path.get(path)
+        """Return the page in that file, or None."""
+        return self._by_path.get(unicodedata.normalize("NFC", path))
 
     @property
     def slugs(self) -> list[str]:
@@ -327,13 +327,21 @@ class PageNames:
         return [page.slug for page in self.pages]
 
 
+def _name_key(name: str) -> str:
+    """Return what two names of a page have in common, whatever their case, their spaces and how their accents are encoded.
+
+    Files that come from a Mac often have accents as characters of their own, and people type them otherwise.
+    """
+    return unicodedata.normalize("NFC", " ".join(name.split())).casefold()
+
+
 def _with_unique_slugs(pages: Sequence[Page]) -> tuple[Page, ...]:
     """Return the pages; one whose slug is taken by an earlier page gets its path as slug."""
     used_slugs: set[str] = set()
     unique: list[Page] = []
     for page in pages:
-        slug = page.slug if page.slug.casefold() not in used_slugs else page.path
-        used_slugs.add(slug.casefold())
+        slug = page.slug if _name_key(page.slug) not in used_slugs else page.path
+        used_slugs.add(_name_key(slug))
         unique.append(page if slug == page.slug else replace(page, slug=slug))
     return tuple(unique)
 
