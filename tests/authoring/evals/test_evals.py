@@ -11,7 +11,17 @@ import yaml
 
 from prowess.authoring.evals.plan import EvalPlan
 from prowess.authoring.evals.run_tree import write_trees
-from prowess.errors import ApprovalRequired, Conflict, Invalid, NoModel, NotFound, Refused, SpendExceeded, Unavailable
+from prowess.errors import (
+    AnswerUnusable,
+    ApprovalRequired,
+    Conflict,
+    Invalid,
+    NoModel,
+    NotFound,
+    Refused,
+    SpendExceeded,
+    Unavailable,
+)
 from prowess.llm.model import Reply, Request, Usage
 from prowess.llm.scripted import ScriptedModel, request_text
 from prowess.policy.actor import Actor, agent_of
@@ -140,6 +150,17 @@ async def test_an_error_is_neither_a_pass_nor_a_failure_and_is_asked_again(place
     assert scores == {}
     assert again.ok
     assert [one.cached for one in again.results] == [True, False, True]
+
+
+async def test_an_answer_that_cannot_be_used_is_a_failure_with_its_cost(place):
+    parrot_skill(place)
+    refusal = AnswerUnusable("It refused.", hint="Ask otherwise.", tokens=(1_000, 0), cost=0.0025)
+    async with place.open() as prowess:
+        run = await prowess.evals.run(
+            EvalPlan(target="parrot"), models=[Parrot("openai:gpt-4o", wrong=("green",), error=refusal)]
+        )
+    [failed] = [one for one in run.results if not one.passed]
+    assert (failed.case, failed.passed, failed.cost, failed.tokens) == ("green", False, 0.0025, 1_000)
 
 
 def leave_behind(prowess, run_id: str, *, seconds: float) -> None:

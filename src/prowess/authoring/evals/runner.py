@@ -121,6 +121,13 @@ class CaseRunner:
                 raise
             message = f"The model did not answer within {active.limits.seconds:g} seconds."
             raise TimedOut(message, hint="Allow more with `--timeout SECONDS`.") from None
+        except AnswerUnusable as error:
+            # The provider bills it all the same.
+            facts = RunFacts(
+                cost=call.notes.cost, seconds=time.perf_counter() - began, tokens=_tokens(call.notes.usage)
+            )
+            failed = _with_facts(blank, facts, ())
+            return replace(failed, passed=False, score=0.0, error=error.message, error_code=error.code)
         used = frozenset[str]() if active.arm.kind == "without" else frozenset({active.variant.skill.slug})
         facts = RunFacts(
             cost=call.notes.cost, seconds=time.perf_counter() - began, tokens=_tokens(call.notes.usage), skills=used
