@@ -171,8 +171,8 @@ class Script(Names):
         if owner is None or index is None:
             return NOTHING
         holder, key = self.eval(owner), self.eval(index)
-        if holder.items and key.text.isdigit() and int(key.text) < len(holder.items):
-            return holder.items[int(key.text)]
+        if (item := holder.item(key.text)) is not None:
+            return item
         if key.is_known and (holder.name or key.text == "constructor"):
             return self.attribute(holder, key.text, line_of(node))
         return Value(labels=holder.labels | key.labels)

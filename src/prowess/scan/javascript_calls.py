@@ -9,7 +9,18 @@ from dataclasses import dataclass, replace
 from prowess.scan.behaviour import Behaviour, is_shell
 from prowess.scan.decoding import decode_base64, decode_hex, decode_value
 from prowess.scan.python_text import run_words
-from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels, named
+from prowess.scan.values import (
+    NOTHING,
+    UNKNOWN,
+    Label,
+    Value,
+    concat,
+    constant,
+    either,
+    join_labels,
+    named,
+    read_number,
+)
 
 _DECODED = Label("decoded", "encoded text")
 
@@ -171,10 +182,10 @@ def _buffer(call: Call) -> Value:
 
 def _from_codes(call: Call) -> Value:
     codes = call.args if len(call.args) > 1 else list(call.arg(0).items) or call.args
-    texts = [arg.text for arg in codes]
-    known = all(text.isdigit() and int(text) < 0x110000 for text in texts) and texts
+    numbers = [read_number(arg.text) for arg in codes]
+    known = [chr(number) for number in numbers if number is not None and 0 <= number < 0x110000]
     return Value(
-        texts=("".join(chr(int(text)) for text in texts),) if known else (UNKNOWN,),
+        texts=("".join(known),) if numbers and len(known) == len(numbers) else (UNKNOWN,),
         labels=join_labels(call.args) | {_DECODED},
     )
 

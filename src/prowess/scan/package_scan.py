@@ -19,7 +19,7 @@ from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
 from prowess.skill.text.reader import readable_text
 
-SCANNER_VERSION = 9
+SCANNER_VERSION = 10
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000
@@ -114,7 +114,22 @@ def _read_text(file: File) -> str | None:
     text = readable_text(file.content)
     if text is None and language_of_file(file.path, lossy := file.content.decode("utf-8", "replace")):
         text = lossy
-    return None if text is None else text[:MAX_FILE_BYTES]
+    return None if text is None else _with_plain_line_ends(file.path, text[:MAX_FILE_BYTES])
+
+
+def _with_plain_line_ends(path: str, text: str) -> str:
+    """Return the text with a line feed wherever its readers end a line."""
+    text = text.replace("\r\n", "\n")
+    # Shells and make take a carriage return alone as part of a word. Markdown, YAML and other languages end a line at it.
+    name = path.rpartition("/")[2].lower()
+    is_line_end = language_of_file(path, text) != "shell" and not _is_recipe(name)
+    return text.replace("\r", "\n") if is_line_end else text
+
+
+def _is_recipe(name: str) -> bool:
+    return name in ("makefile", "dockerfile", "justfile", "procfile") or name.endswith(
+        (".plist", ".service", ".mk", ".desktop")
+    )
 
 
 def _scan_text(report: Report, path: str, text: str) -> None:
@@ -131,9 +146,7 @@ def _scan_text(report: Report, path: str, text: str) -> None:
         scan_code(Behaviour(report=report), text, "text")
     elif name.endswith((".json", ".jsonc", ".yaml", ".yml", ".toml")):
         _scan_configuration(report, path, text)
-    elif name in ("makefile", "dockerfile", "justfile", "procfile") or name.endswith(
-        (".plist", ".service", ".mk", ".desktop")
-    ):
+    elif _is_recipe(name):
         _scan_recipe(report, text)
     elif (
         name.endswith(

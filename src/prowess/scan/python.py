@@ -63,7 +63,8 @@ def _parse(report: Report, text: str) -> ast.Module | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         # Code blocks in documents are often fragments: those are not worth a warning.
         if report.depth == 0 and report.first_line == 1:
-            report.add("info", "not-scanned", None, "The Python code has a syntax error, so it was not scanned.")
+            message = "The Python code has a syntax error for the Python of this machine, so it was not scanned."
+            report.add("warning", "not-scanned", None, message)
         return None
 
 
@@ -272,8 +273,8 @@ class Module(Names):
             return named(plain_name(f"{prefix}.{key.text}" if prefix else key.text))
         if isinstance(node.value, ast.Attribute) and node.value.attr == "__globals__":
             return named(f"os.{key.text}" if key.text in functions_of("os") else key.text)
-        if owner.items and key.text.lstrip("-").isdigit() and -len(owner.items) <= int(key.text) < len(owner.items):
-            return owner.items[int(key.text)]
+        if (item := owner.item(key.text)) is not None:
+            return item
         name = either(owner.items).name  # one of several functions
         return Value(labels=owner.labels | key.labels, texts=owner.texts if owner.items else (UNKNOWN,), name=name)
 

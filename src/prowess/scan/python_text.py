@@ -11,7 +11,7 @@ from prowess.scan.behaviour import Behaviour, is_shell
 from prowess.scan.decoding import decode_base64_bytes, decode_hex_bytes, decode_value, inflate
 from prowess.scan.places import normalize_path
 from prowess.scan.shell_commands import run_command
-from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named, read_number
 
 _MAX_DECODED = 256 * 1024
 
@@ -187,8 +187,9 @@ def _namespace(name: str) -> Handler:
 
 def _chr(call: Call) -> Value:
     value = call.arg(0)
-    if value.is_known and value.text.isdigit() and int(value.text) < 0x110000:
-        return Value(texts=(chr(int(value.text)),), labels=value.labels | {Label("decoded", "numbers")})
+    number = read_number(value.text)
+    if number is not None and 0 <= number < 0x110000:
+        return Value(texts=(chr(number),), labels=value.labels | {Label("decoded", "numbers")})
     return Value(labels=value.labels | {Label("decoded", "numbers")})
 
 
@@ -215,9 +216,10 @@ def listed_all(items: list[Value]) -> Value:
 
 def _bytes(call: Call) -> Value:
     value = call.arg(0)
-    numbers = [item.text for item in value.items]
-    if numbers and all(text.isdigit() and int(text) < 256 for text in numbers):
-        return Value(texts=(bytes(int(text) for text in numbers).decode("latin-1"),), labels=value.labels | {_DECODED})
+    numbers = [read_number(item.text) for item in value.items]
+    known = bytes(number for number in numbers if number is not None and 0 <= number < 256)
+    if numbers and len(known) == len(numbers):
+        return Value(texts=(known.decode("latin-1"),), labels=value.labels | {_DECODED})
     return Value(texts=value.texts, labels=value.labels)
 
 

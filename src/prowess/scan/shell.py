@@ -330,8 +330,8 @@ class Shell:
         value = self.variables.get(key)
         if value is not None and node.text.startswith(b"${!"):
             value = self.variables.get(value.text)
-        if value is not None and index.isdigit() and int(index) < len(value.items):
-            value = value.items[int(index)]
+        if value is not None:
+            value = value.item(index) or value
         if value is None:
             value = self.behaviour.variable(key, line_of(node))
             default = [child for child in node.named_children if child not in names and child.type != "subscript"]

@@ -11,7 +11,7 @@ from prowess.scan.values import UNKNOWN, Value
 
 _BRACES = re.compile(r"(?m)(^[ \t]*|[|;&(][ \t]*)\{((?:[^\s{},;|&()\"'`]+,)+[^\s{},;|&()\"'`]+)\}(?=[\s|;&)]|$)")
 _EXPANSION = re.compile(r"\$\{\w+(?:\[\w+\])?(.*)\}", re.DOTALL)
-_PART = re.compile(r":[ ]*(\d+)(?::(\d+))?")
+_PART = re.compile(r":[ ]*([0-9]{1,9})(?::([0-9]{1,9}))?")
 _REPLACEMENT = re.compile(r"//?([^/]+)(?:/([^/]*))?")
 _PROGRAMS = ("curl", "wget", "bash", "sh", "zsh", "dash", "python3", "python", "perl", "node", "nc", "base64", "xxd")
 _PATTERN = frozenset("?*[")

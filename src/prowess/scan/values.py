@@ -6,6 +6,7 @@ its destination (a request, `exec`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -17,6 +18,7 @@ UNKNOWN = "\ufffd"
 """Stands for an unknown part of a text."""
 MAX_TEXTS = 8
 MAX_TEXT = 64 * 1024
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,13 @@ class Value:
         """True if the first text has no unknown part."""
         return UNKNOWN not in self.texts[0]
 
+    def item(self, index: str) -> Value | None:
+        """Return the item at an index as the code has it, a negative one from the end; None if there is none."""
+        number = read_number(index)
+        if number is None or not -len(self.items) <= number < len(self.items):
+            return None
+        return self.items[number]
+
     def has(self, *kinds: LabelKind) -> Label | None:
         """Return a label of one of these kinds, or None."""
         found = sorted(
@@ -72,6 +81,15 @@ def constant(text: str) -> Value:
 def named(name: str) -> Value:
     """Return a value that refers to a module, a function or an object."""
     return Value(name=name)
+
+
+def read_number(text: str) -> int | None:
+    """Return a number of a few digits, or None.
+
+    Not by `isdigit` and `int`: the first accepts `²`, and the second neither that nor thousands of digits, so either would end the
+    scan of a file.
+    """
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def join_labels(values: Iterable[Value]) -> frozenset[Label]:
