@@ -98,6 +98,7 @@ def test_errors_are_told_up_to_a_number():
         ({"$ref": "https://json-schema.org/draft/2020-12/none"}, "is not valid"),
         ({"$ref": "#/$defs/none"}, "points to nothing"),
         ({"$ref": "#none"}, "points to nothing"),
+        ({"allOf": [{"$ref": "#/allOf/" + "9" * 5000}]}, "is not valid"),
         ({"$ref": "#"}, "refers to itself"),
         ({"allOf": [{"not": {"$ref": "#/allOf/0"}}]}, "refers to itself"),
         ({"pattern": "(?<=a)b"}, "/pattern"),

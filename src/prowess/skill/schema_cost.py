@@ -210,7 +210,9 @@ def _resolve_pointer(reference: str, schema: Any) -> Any:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(part, dict) and name in part:
             part = cast("dict[str, Any]", part)[name]
-        elif isinstance(part, list) and name.isdecimal() and int(name) < len(cast("list[Any]", part)):
+        elif (
+            isinstance(part, list) and name.isdecimal() and len(name) < 10 and int(name) < len(cast("list[Any]", part))
+        ):
             part = cast("list[Any]", part)[int(name)]
         else:
             raise InvalidReference(f"the reference {reference!r} points to nothing")
