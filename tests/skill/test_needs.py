@@ -195,6 +195,7 @@ def test_the_block_of_a_function_names_packages() -> None:
         "# /// other\n# dependencies = ['numpy']\n# ///\n",
         "# /// script\n# " + "x" * 20_000 + "\n# ///\n",
         "# /// script\n# a = " + "[" * 5_000 + "\n# ///\n",
+        "# /// script\n# a = " + "9" * 5_000 + "\n# ///\n",
     ],
 )
 def test_what_is_no_block_names_none(code: str) -> None:

@@ -166,7 +166,8 @@ def read_inline_requirements(code: str) -> Any:
 
     try:
         return tomllib.loads(block).get("dependencies")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    # `ValueError` has both what is not TOML and a number of thousands of digits.
+    except (ValueError, RecursionError):
         return None
 
 
