@@ -154,16 +154,6 @@ def test_slug_and_title_come_from_the_best_place_there_is(fields, slug, title):
     assert (skill.slug, skill.title) == (slug, title)
 
 
-@pytest.mark.parametrize(
-    ("slug", "fault", "used"),
-    [("a" * 63 + "-b", "is longer than 64 characters", "a" * 63), ("Bad Slug", "is not valid", "bad-slug")],
-)
-def test_a_slug_that_is_corrected_is_named_with_its_fault(slug, fault, used):
-    reading = read_package(package(document(name="notes", slug=slug, description="d"), name="notes"))
-    messages = [problem.message for problem in reading.problems if problem.code == "slug-invalid"]
-    assert messages == [f"The slug {slug!r} {fault}; {used!r} is used instead."]
-
-
 def test_without_frontmatter_folder_heading_and_paragraph_stand_in():
     reading = read_package(package("# The Title\n\nFirst words.\n\nMore.\n", name="Some Folder"))
     skill = reading.skill

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
+from prowess.skill.forms import read_package
+from prowess.skill.package import Package
 from prowess.skill.slug import MAX_NAME_CHARS, check_slug, is_slug, slugify, tool_name
 
 
@@ -74,3 +76,14 @@ def test_whatever_is_slugified_is_a_slug_or_nothing(text):
 
 def test_the_tool_of_a_skill_is_named_after_its_slug():
     assert tool_name("postgres.health-triage") == "skill_postgres_health_triage"
+
+
+@pytest.mark.parametrize(
+    ("slug", "fault", "used"),
+    [("a" * 63 + "-b", "is longer than 64 characters", "a" * 63), ("Bad Slug", "is not valid", "bad-slug")],
+)
+def test_a_slug_that_is_corrected_is_named_with_its_fault(slug, fault, used):
+    text = f"---\nname: notes\nslug: {slug}\ndescription: d\n---\n"
+    problems = read_package(Package.of_texts("notes", {"SKILL.md": text})).problems
+    messages = [problem.message for problem in problems if problem.code == "slug-invalid"]
+    assert messages == [f"The slug {slug!r} {fault}; {used!r} is used instead."]
