@@ -149,7 +149,8 @@ def answer(each: RetrievalSet, peer: ProwessPeer, message: str, kind: str, relev
 def features(signals: Mapping[str, float]) -> list[float]:
     """What the decision is made from, besides declared phrases and names in the message."""
     coverage = min(signals["coverage"], shipped.MAX_COVERAGE)
-    return [signals["cosine"], signals["part"], coverage, math.log1p(signals["lexical"]), signals["prior"]]
+    cosine = signals["cosine"] + signals["sentence"]
+    return [cosine, signals["part"], coverage, math.log1p(signals["lexical"]), signals["prior"]]
 
 
 def fit(sets: Sequence[Sequence[Asked]]) -> Weights:

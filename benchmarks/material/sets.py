@@ -2,13 +2,15 @@
 
 Five sets are our own: requests as people write them to an agent, in five languages, over skills of the shared corpus, and
 requests that none of these skills fits. In the last two, the request is somewhere in a story, an e-mail, a chat or a stack
-trace, is dictated, names what is not wanted, or is one of several. Settings are chosen on the first of the two alone.
+trace, is dictated, names what is not wanted, or is one of several. Settings are chosen on the first of the two alone. The
+messages of `several` are two or three of the first three sets together.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +24,16 @@ REQUEST_SETS = ("coding", "office", "research", "messy", "messy-held-out")
 SET_NAMES = ("sfskills", "metatool", "author-phrases", "coding", "office", "research")
 """Without the last two, which have to be named: only their messages are special, and the other benchmarks stay comparable."""
 REQUESTS = Path(__file__).with_name("requests")
+
+
+_SHORT, _SEVERAL = 40, 300
+_BEFORE = (
+    "I have a long list today, so bear with me.",
+    "We are getting ready for the end of the quarter and I am behind with everything.",
+    "Two colleagues are on holiday and their work landed on my desk.",
+    "",
+)
+_BETWEEN = ("When that is done:", "And something else:", "Also,", "After that,", "One more thing.", "")
 
 
 class Card(NamedTuple):
@@ -67,6 +79,8 @@ def read_set(name: str, folder: Path = SHARED / "bench") -> RetrievalSet:
     """Read one set. Queries that equal a trigger word for word are left out: the triggers are indexed."""
     if name in REQUEST_SETS:
         return read_requests(name)
+    if name == "several":
+        return read_several()
     if not (folder / name).is_dir():
         raise Absent(f"{name}: there is no folder of that name in {folder}")
     cards = [card_of(row) for row in rows_of(folder / name / "corpus.jsonl.gz")]
@@ -113,6 +127,24 @@ def read_requests(name: str) -> RetrievalSet:
         [query for query in queries if query.relevant],
         tuple(query for query in queries if not query.relevant),
     )
+
+
+def read_several() -> RetrievalSet:
+    """Put two or three short messages of different skills into one, with what people say around and between."""
+    whole = [read_requests(name) for name in ("coding", "office", "research")]
+    cards = {card.id: card for each in whole for card in each.cards}
+    short = [query for each in whole for query in each.queries if len(query.text.split()) <= _SHORT]
+    chance = random.Random(11)
+    queries: list[Query] = []
+    for number in range(_SEVERAL):
+        parts = chance.sample(short, chance.choice((2, 2, 3)))
+        told = [chance.choice(_BEFORE), parts[0].text]
+        for part in parts[1:]:
+            told += [chance.choice(_BETWEEN), part.text]
+        text = " ".join([*(one if one.endswith((".", "?", "!", ":")) else f"{one}." for one in told if one)])
+        relevant = frozenset[str]().union(*(part.relevant for part in parts))
+        queries.append(Query(f"several-{number}", text, relevant, f"{len(parts)} requests"))
+    return RetrievalSet("several", list(cards.values()), queries)
 
 
 def request_rows(name: str) -> Iterator[dict[str, Any]]:

@@ -24,8 +24,9 @@ from prowess.match.lexicon import (
     shared_lexicon,
 )
 from prowess.match.request import Request, read_request, remove_invisible, unwrap
+from prowess.match.sentences import split_sentences
 from prowess.match.spelling import correct
-from prowess.match.vectors.embedder import quantize
+from prowess.match.vectors.embedder import embed_sentences, quantize
 from prowess.match.vectors.pieces import FULL_WEIGHT
 from prowess.match.vectors.prior import message_prior
 from prowess.match.words import extract_words
@@ -194,6 +195,8 @@ class Query:
     """The positions of the terms in each segment that has them."""
     embedded: NDArray[np.int8]
     """The vector of the message from the index's embedder, to compare with cards."""
+    sentences: NDArray[np.int8]
+    """The vectors of its sentences; none if there is only one."""
     prior: float
     """What the message alone says about whether a skill fits; see `message_prior`."""
     has_vector: bool
@@ -205,11 +208,8 @@ class Query:
         return sum([self.weights.get(term, 0) for term in terms]) / FULL_WEIGHT
 
 
-def build_query(index: Index, message: str, context: str = "", *, vector: NDArray[np.int8] | None = None) -> Query:
-    """Prepare a message for an index. Any text is valid; one without words finds nothing.
-
-    `vector` is that of the message, if it is known already.
-    """
+def build_query(index: Index, message: str, context: str = "") -> Query:
+    """Prepare a message for an index. Any text is valid; one without words finds nothing."""
     message, context = unwrap(remove_invisible(_trim_middle(message))), context[-LONGEST_MESSAGE:]
     request = read_request(message, lambda word: any(map(index.has_name, _count_words(word)[1])))
     counts, heard = _count_words(request.worded)
@@ -227,7 +227,8 @@ def build_query(index: Index, message: str, context: str = "", *, vector: NDArra
     weights = {known.term: known.weight for known in said}
     total = sum(weights.values()) / FULL_WEIGHT
     rarest = sorted(weights, key=lambda term: -terms.rarity[term])[:MAX_COMPARED_WORDS]
-    embedded = vector if vector is not None else _embed(index, correct(request.text, terms.repaired), context)
+    rows = _embed(index, correct(request.text, terms.repaired), context)
+    embedded = rows[0]
     return Query(
         message=message,
         asked=correct(request.worded, terms.repaired),
@@ -240,6 +241,7 @@ def build_query(index: Index, message: str, context: str = "", *, vector: NDArra
         meant={term: terms.meant[term] for term in strengths},
         places=terms.places,
         embedded=embedded,
+        sentences=rows[1:],
         prior=message_prior(index.embedder.name, embedded, 0.0 if is_pasted else total),
         has_vector=bool(np.count_nonzero(embedded)),
     )
@@ -366,11 +368,13 @@ class _TermCollector:
 
 
 def _embed(index: Index, message: str, context: str) -> NDArray[np.int8]:
-    """Return the message's vector, or zeros if the embedder is unavailable, so that words alone decide."""
+    """Return the vectors of the message and of its sentences, or zeros if the embedder is unavailable, so that words alone decide."""
+    sentences = split_sentences(message)
     try:
+        rows = embed_sentences(index.embedder, sentences) if len(sentences) > 1 else index.embedder.embed([message])
         if not context.strip():
-            return index.embedder.embed([message])[0]
-        said, before = index.embedder.embed([message, context]).astype(np.float64)
+            return rows
+        before = index.embedder.embed([context])
     except Unavailable:
-        return np.zeros(1, np.int8)
-    return quantize((said + _CONTEXT_MEANING * before)[np.newaxis])[0]
+        return np.zeros((1, 1), np.int8)
+    return np.concatenate((quantize(rows[:1] + _CONTEXT_MEANING * before), rows[1:]))

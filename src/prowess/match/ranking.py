@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from prowess.lazy_dataclass import dataclass
 from prowess.match.candidates import Candidates, SharedTerms, can_compare, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
-from prowess.match.passages import find_passages
 from prowess.match.query import Query, build_query
 from prowess.match.recommendation import FIELD_NAMES, MAX_RESULTS, Decision, Evidence, FieldName, Recommendation, decide
 from prowess.match.score import (
@@ -23,7 +21,6 @@ from prowess.match.score import (
     compute_rank,
     compute_rare,
     compute_score,
-    lower_score,
 )
 from prowess.match.segment import Segment, hash_tag
 
@@ -75,7 +72,7 @@ def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> 
             reasons.append(f"{item.count} word{'s' if item.count > 1 else ''} of its text")
         else:
             reasons.append(f"{_FIELD_LABELS[item.field]}: {', '.join(item.terms[:_MAX_SHOWN])}")
-    if near.compared and max(near.cosine, near.part) >= CLOSE_COSINE:
+    if near.compared and max(near.cosine + near.sentence, near.part) >= CLOSE_COSINE:
         reasons.append("close in meaning")
     return "; ".join(reasons) or "somewhat similar in meaning"
 
@@ -96,33 +93,7 @@ def rank(
     """Return the best skills for a message, best first, each with its decision. With `fitting`, none with the decision "no"."""
     if limit < 1 or not index.parts:
         return []
-    query = build_query(index, message, context)
-    found = _rank(index, query, limit=limit, tags=tags, fitting=fitting)
-    # The whole message says more than its parts where it is clear.
-    passages = [] if found and found[0].decision == "offer" else find_passages(index, query)
-    if not passages:
-        return found
-    first = [
-        _lowered(one, passage.penalty)
-        for passage in passages
-        for one in _rank(index, passage.query, limit=1, tags=tags, fitting=fitting)
-    ]
-    merged = _merge(found, first)[:limit]
-    return [one for one in merged if one.decision != "no"] if fitting else merged
-
-
-def _lowered(one: Recommendation, penalty: float) -> Recommendation:
-    score = lower_score(one.score, penalty)
-    return replace(one, score=score, decision=decide(score), signals={**one.signals, "passage": round(-penalty, 4)})
-
-
-def _merge(found: Sequence[Recommendation], more: Sequence[Recommendation]) -> list[Recommendation]:
-    """Return recommendations with others by score, each skill once; the order of the first ones stays among them."""
-    best = {one.slug: one for one in found}
-    for one in more:
-        if one.slug not in best or best[one.slug].score < one.score:
-            best[one.slug] = one
-    return sorted(best.values(), key=lambda one: -one.score)
+    return _rank(index, build_query(index, message, context), limit=limit, tags=tags, fitting=fitting)
 
 
 def search(
@@ -259,7 +230,13 @@ class _SegmentRanking:
         self._named = named
         self._crowd = crowd
         self._segment = candidates.segment
-        figures = (candidates.lexical, candidates.cosine, candidates.part, candidates.compared)
+        figures = (
+            candidates.lexical,
+            candidates.cosine,
+            candidates.part,
+            candidates.sentence,
+            candidates.compared,
+        )
         self._figures = list(zip(*[column.tolist() for column in figures], strict=True))
         self._documents: list[int] = candidates.documents.tolist()
         self._shared = candidates.postings.find_shared(candidates.documents)
@@ -306,11 +283,12 @@ class _SegmentRanking:
         )
 
     def _signals(self, place: int) -> Signals:
-        lexical, cosine, part, compared = self._figures[place]
+        lexical, cosine, part, sentence, compared = self._figures[place]
         return Signals(
             lexical=lexical,
             cosine=cosine,
             part=part,
+            sentence=sentence,
             coverage=compute_coverage(self._query, self._shared[place]),
             declared=self._declared[place],
             rare=self._rare[place],

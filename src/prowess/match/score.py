@@ -27,6 +27,8 @@ class Signals(NamedTuple):
     """The similarity of the whole skill to the message."""
     part: float
     """The similarity of its most similar sentence or trigger phrase."""
+    sentence: float
+    """What one sentence of the message adds to the cosine because it is more similar to the skill than the whole message."""
     coverage: float
     """The words of the message that the skill has, by general weight, over the square root of the weight of all."""
     declared: float
@@ -119,7 +121,7 @@ def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: boo
     weights = BY_MEANING if signals.compared else BY_WORDS
     evidence = (
         weights.bias
-        + weights.cosine * signals.cosine
+        + weights.cosine * (signals.cosine + signals.sentence)
         + weights.part * signals.part
         + weights.coverage * min(signals.coverage, MAX_COVERAGE)
         + weights.lexical * math.log1p(signals.lexical)
@@ -129,9 +131,3 @@ def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: boo
         + (EXPLICIT_SCORE if explicit else 0.0)
     )
     return round(1 / (1 + math.exp(-evidence)), _DIGITS)
-
-
-def lower_score(score: float, penalty: float) -> float:
-    """Return a score with its log odds lowered by a penalty."""
-    odds = score / max(1 - score, 10**-_DIGITS) * math.exp(-penalty)
-    return round(odds / (1 + odds), _DIGITS)

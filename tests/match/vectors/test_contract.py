@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from prowess.match.vectors.embedder import SCALE, Embedder, quantize
+from prowess.match.vectors.embedder import SCALE, Embedder, embed_sentences, quantize
 from prowess.match.vectors.encoder import Encoder, default_encoder
 from prowess.match.vectors.endpoint import EndpointEmbedder
 from prowess.match.vectors.onnx import OnnxEmbedder
@@ -45,6 +45,13 @@ def test_a_row_depends_on_its_text_alone(embedder):
     rows = embedder.embed(TEXTS)
     assert (rows[0] == rows[4]).all()
     assert (rows[2] == embedder.embed([TEXTS[2]])[0]).all()
+
+
+def test_a_message_has_its_own_row_and_one_for_each_sentence(embedder):
+    rows = embed_sentences(embedder, ["cats", "dogs and cats"])
+    assert rows.shape == (3, embedder.dimensions)
+    assert (rows[0] == embedder.embed(["cats dogs and cats"])[0]).all()
+    assert rows[1:].any(axis=1).all()
 
 
 def test_no_texts_give_no_rows(embedder):

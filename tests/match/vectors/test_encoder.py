@@ -85,6 +85,23 @@ def test_a_part_is_read_in_the_context_of_its_card(encoder, weights):
         assert row / SCALE @ expected / np.linalg.norm(row / SCALE) > 0.995
 
 
+def test_a_sentence_is_read_in_the_context_of_its_message(encoder, weights):
+    first, second = sentence(2, 8), sentence(3, 5)
+    rows = encoder.embed_sentences([first, second])
+    assert (rows[0] == encoder.embed([f"{first} {second}"])[0]).all()
+    features = token_features(weights, [1, *numbers(f"{first} {second}"), 2])
+    for row, tokens in zip(rows[1:], ([0, *range(1, 9), 14], [0, *range(9, 14), 14]), strict=True):
+        expected = vector(weights, features[tokens])
+        assert row / SCALE @ expected / np.linalg.norm(row / SCALE) > 0.995
+
+
+def test_a_sentence_beyond_the_limit_resembles_nothing(encoder):
+    sentences = [sentence(seed, 20) for seed in range(30)]
+    rows = encoder.embed_sentences(sentences)
+    assert [bool(row.any()) for row in (rows[1], rows[15], rows[-1])] == [True, False, True]
+    assert (encoder.embed_sentences(sentences) == rows).all()
+
+
 def test_a_text_has_the_same_row_alone_and_in_any_batch(encoder):
     texts = [sentence(seed, 1 + seed * 7 % 150) for seed in range(60)]
     together = encoder.embed(texts)

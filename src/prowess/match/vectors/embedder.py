@@ -53,6 +53,17 @@ def embed_cards(embedder: Embedder, cards: Sequence[Sequence[str]]) -> list[NDAr
     return np.split(rows, ends[:-1]) if len(cards) else []
 
 
+def embed_sentences(embedder: Embedder, sentences: Sequence[str]) -> NDArray[np.int8]:
+    """Return the rows of a message: first the whole, then each sentence.
+
+    An embedder may have a method `embed_sentences` that does this in one pass; others embed a text for each row.
+    """
+    in_one_pass: Callable[[Sequence[str]], NDArray[np.int8]] | None
+    if (in_one_pass := getattr(embedder, "embed_sentences", None)) is not None:
+        return in_one_pass(sentences)
+    return embedder.embed([" ".join(sentences), *sentences])
+
+
 def quantize(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
     """Normalize and quantize vectors; zeros stay zeros."""
     rows = np.asarray(vectors, dtype=np.float64)

@@ -16,7 +16,7 @@ from prowess.match.vectors.network import Network, Tokens
 from prowess.match.vectors.pieces import Pieces
 
 ENCODER_FILE = Path(__file__).with_name("encoder.bin")
-MESSAGE_TOKENS = 128
+MESSAGE_TOKENS = 256
 CARD_TOKENS = 160
 """Of a longer text, the first three quarters of these and the last quarter."""
 
@@ -33,7 +33,7 @@ class Encoder:
 
     def __init__(self, file: Path = ENCODER_FILE) -> None:
         self.pieces, self._network, self._name = _load(file)
-        self._recent: dict[str, NDArray[np.int8]] = {}
+        self._recent: dict[str | tuple[str, ...], NDArray[np.int8]] = {}
 
     @property
     def name(self) -> str:
@@ -56,8 +56,8 @@ class Encoder:
             self._remember(new)
         return np.array(found, np.int8).reshape(len(texts), self.dimensions)
 
-    def _remember(self, rows: Mapping[str, NDArray[np.int8]]) -> None:
-        short = {text: row for text, row in rows.items() if len(text) <= _LONGEST_RECENT}
+    def _remember(self, rows: Mapping[str, NDArray[np.int8]] | Mapping[tuple[str, ...], NDArray[np.int8]]) -> None:
+        short = {text: row for text, row in rows.items() if sum(map(len, text)) <= _LONGEST_RECENT}
         # A new dictionary, so that threads that read the old one are not disturbed.
         kept = {**self._recent, **short}
         self._recent = dict(list(kept.items())[-_RECENT_TEXTS:])
@@ -69,6 +69,20 @@ class Encoder:
         for chosen in _batches(told):
             parts = [Tokens.of([numbers[place]], MESSAGE_TOKENS) for place in chosen]
             rows[chosen] = self._network.embed_messages(parts)
+        return rows
+
+    def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.int8]:
+        """Return rows for a message: first one for the whole, then one for each sentence.
+
+        The message is encoded once, so each sentence is read in its context. Zeros for one that is cut away.
+        """
+        key = tuple(sentences)
+        rows = self._recent.get(key)
+        if rows is None:
+            text = Tokens.of([[], *self.pieces.encode(sentences)], MESSAGE_TOKENS)
+            rows = self._network.embed_messages([text])
+            rows[1:][[not length for length in text.lengths[3:-1:2]]] = 0
+            self._remember({key: rows})
         return rows
 
     def embed_parts(self, cards: Sequence[Sequence[str]]) -> list[NDArray[np.int8]]:

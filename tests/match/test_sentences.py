@@ -6,8 +6,8 @@ import pytest
 
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.passages import MAX_SENTENCES, split_sentences
 from prowess.match.ranking import rank
+from prowess.match.sentences import MAX_SENTENCES, split_sentences
 from prowess.match.vectors.embedder import WordsOnly
 
 BEFORE = (
@@ -40,14 +40,14 @@ def skills(documents: list[SearchDocument]) -> Index:
 def test_a_sentence_of_a_long_message_is_enough_for_an_offer(skills: Index):
     (found,) = rank(skills, f"{BEFORE} {REQUEST} {AFTER}", limit=1, fitting=True)
     assert (found.slug, found.decision) == ("docker-manager", "offer")
-    assert found.signals["passage"] < 0
+    assert found.signals["sentence"] > 0
 
 
 def test_it_counts_less_than_a_message_of_its_own(skills: Index):
     (alone,) = rank(skills, REQUEST, limit=1)
     (inside,) = rank(skills, f"{BEFORE} {REQUEST} {AFTER}", limit=1)
     assert inside.score < alone.score
-    assert "passage" not in alone.signals
+    assert alone.signals["sentence"] == 0
 
 
 def test_a_long_message_without_a_request_gets_no_offer(skills: Index):
@@ -72,10 +72,10 @@ def test_the_limit_holds(skills: Index):
     assert len(rank(skills, f"{BEFORE} {REQUEST} {AFTER}", limit=1)) == 1
 
 
-def test_without_vectors_there_are_no_passages(documents: list[SearchDocument]):
+def test_without_vectors_words_decide(documents: list[SearchDocument]):
     found = rank(Index.build(documents, WordsOnly()), f"{BEFORE} {REQUEST} {AFTER}", limit=4)
     assert found[0].slug == "docker-manager"
-    assert not any("passage" in one.signals for one in found)
+    assert not any(one.signals["sentence"] for one in found)
 
 
 def test_short_sentences_are_joined_and_no_text_is_lost():
@@ -92,8 +92,8 @@ def test_only_the_beginning_and_the_end_of_a_very_long_message_are_split():
     assert split_sentences(" ".join(sentences)) == sentences[:half] + sentences[-half:]
 
 
-def test_stretches_of_a_text_without_punctuation_overlap_and_cover_it():
+def test_a_text_without_punctuation_is_cut_into_stretches():
     words = [f"word{number}" for number in range(95)]
     stretches = split_sentences(" ".join(words))
-    assert {word for stretch in stretches for word in stretch.split()} == set(words)
-    assert len({stretch.split()[0] for stretch in stretches}) == len(stretches) > 1
+    assert [word for stretch in stretches for word in stretch.split()] == words
+    assert len(stretches) == 5
