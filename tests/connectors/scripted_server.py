@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 MODES = (
     "plain", "modern", "long", "endless", "many-tools", "endless-pages", "hang", "hang-start", "die", "die-start", "changing",
     "injection", "escapes", "ours", "noise", "grandchild", "environment", "silent-change", "error", "schema-bomb",
-    "infinity", "future", "wrapped", "picture",
+    "infinity", "future", "wrapped", "picture", "task",
 )  # fmt: skip
 
 ECHO = {
@@ -48,6 +48,8 @@ class Server:
     def tools(self):
         if self.mode == "many-tools":
             return [{**ECHO, "name": f"tool_{number}"} for number in range(2_000)]
+        if self.mode == "task":
+            return [ECHO, {**WRITE, "execution": {"taskSupport": "required"}}]
         if self.mode == "injection":
             return [{**ECHO, "description": INJECTION}, {**WRITE, "name": "write note\x1b[2J"}]
         if self.mode == "ours":

@@ -45,6 +45,14 @@ async def test_what_a_result_says_as_text_is_not_said_again_as_data(place, ann, 
         assert (await engine.connectors.call("notes", "echo", {"text": "other"})).structured == {"result": "hello"}
 
 
+async def test_a_tool_that_runs_only_as_a_task_is_left_out_with_a_note(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("task"))
+        tools, notes = await engine.connectors.tools("notes")
+        assert [tool.name for tool in tools] == ["echo"]
+        assert notes == ["A tool that runs only as a task was left out: Prowess starts no tasks."]
+
+
 async def test_a_picture_is_left_out_of_the_data_of_a_result(place, ann, stdio):
     async with place.open(ann) as engine:
         await engine.connectors.add("notes", stdio("picture"))

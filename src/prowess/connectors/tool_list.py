@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.catalog.store import SearchDocument
 from prowess.connectors.results import clean
 from prowess.errors import RunFailed, Unavailable
-from prowess.skill.json_values import json_value
+from prowess.skill.json_values import json_object, json_value
 from prowess.skill.slug import slugify
 
 if TYPE_CHECKING:
@@ -68,8 +68,12 @@ async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool
             if len(tools) >= MAX_TOOLS:
                 notes.append(f"The connector has more than {MAX_TOOLS} tools; the first {MAX_TOOLS} are here.")
                 return list(tools.values()), notes
-            connector_tool = _make_tool(connector, tool.model_dump(mode="json", by_alias=True, exclude_none=True))
-            if connector_tool is None or connector_tool.name in tools:
+            whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+            connector_tool = _make_tool(connector, whole)
+            # A person would be asked about a call that the server refuses.
+            if json_object(whole.get("execution")).get("taskSupport") == "required":
+                notes.append("A tool that runs only as a task was left out: Prowess starts no tasks.")
+            elif connector_tool is None or connector_tool.name in tools:
                 notes.append("A tool with an invalid or repeated name was left out.")
             else:
                 tools[connector_tool.name] = connector_tool
