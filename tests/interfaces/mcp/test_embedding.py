@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from prowess.feed.metrics import CONTENT_TYPE
 from prowess.interfaces.auth.caller import Caller
-from prowess.interfaces.mcp.http import NOBODY, asgi_app, wrap_server
+from prowess.interfaces.mcp.http import MAX_OPENING_BYTES, NOBODY, asgi_app, wrap_server
 from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.open import Prowess
 from prowess.policy.actor import Actor, agent_of, local_person
@@ -223,3 +223,10 @@ def test_who_finds_no_room_for_a_session_is_told_when_to_try_again(small_web):
 def test_sessions_of_one_caller_leave_room_for_those_of_others(small_web):
     statuses = [ask(small_web, who, "initialize", **HELLO).status_code for who in ("ann", "ann", "ann", "bob", "bob")]
     assert statuses == [200, 200, 503, 200, 503]
+
+
+def test_a_client_cannot_say_more_of_itself_than_a_session_should_keep(small_web):
+    client = {"name": "x" * MAX_OPENING_BYTES, "version": "1"}
+    refused = ask(small_web, "ann", "initialize", **{**HELLO, "clientInfo": client})
+    assert (refused.status_code, "more than 65,536 bytes" in refused.text) == (413, True)
+    assert ask(small_web, "ann", "initialize", **HELLO).status_code == 200

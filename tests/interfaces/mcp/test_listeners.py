@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -122,6 +123,14 @@ async def test_who_may_not_read_skills_is_told_nothing_of_them(engine, notices, 
     write_skill("another")
     await there.told_of(RESOURCES)
     assert stranger.arrived.empty()
+
+
+async def test_an_address_that_is_longer_than_that_of_any_file_is_not_kept(engine, ann, notices):
+    peer = Peer(engine, ann)
+    address = "skill://" + "x" * 10_000
+    before = sys.getrefcount(address)
+    await notices.subscribe(peer.toolbox, peer.context, address)
+    assert sys.getrefcount(address) == before
 
 
 @pytest.mark.few(1)

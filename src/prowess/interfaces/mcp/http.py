@@ -12,6 +12,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, Authorizat
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INVALID_REQUEST
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -31,6 +32,9 @@ METRICS_PATH = "/metrics"
 MAX_SESSIONS = 1000
 SESSION_IDLE_SECONDS = 1800.0
 """How many sessions of the older protocol may be open, and how long an unused one is kept."""
+
+MAX_OPENING_BYTES = 64 << 10
+"""How long the request that opens a session may be: what it says of the client is kept with the session."""
 
 _RETRY_SECONDS = 60
 _LISTEN_METHOD = b"subscriptions/listen"
@@ -99,6 +103,10 @@ class Endpoint:
         if broken is not None:
             await JSONResponse(broken, 400)(scope, receive, send)
             return
+        if len(body) > MAX_OPENING_BYTES and _opens_session(scope):
+            error = {"code": INVALID_REQUEST, "message": f"The request has more than {MAX_OPENING_BYTES:,} bytes."}
+            await JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 413)(scope, receive, send)
+            return
         is_single = not self._streams and _is_single_response(scope)
         answer = await self._calls.answer(Request(scope, receive), body) if is_single and body else None
         if answer is not None:
@@ -153,6 +161,13 @@ def _add_retry_after(send: Send) -> Callable[[Message], Awaitable[None]]:
 def _may_read_metrics(scope: Scope) -> bool:
     """Return True if the caller may read skills, whose names are in the metrics."""
     return "skills.read" in scope[SCOPE_KEY].actor.permissions
+
+
+def _opens_session(scope: Scope) -> bool:
+    """Return True for a request that opens a session of the older protocol."""
+    headers = dict[bytes, bytes](scope["headers"])
+    version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+    return b"mcp-session-id" not in headers and (not version or version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 def _is_single_response(scope: Scope) -> bool:

@@ -43,6 +43,8 @@ _IDLE_CPU_SHARE, _BUSY_CPU_SHARE = 0.005, 0.1
 """The share of a CPU core that polling may take: while nothing happens, and while events arrive continuously."""
 
 _MAX_WATCHED_FILES = 1000
+_MAX_URI_CHARS = 8_192
+"""No file of a skill has a longer address. What is watched is kept in memory as long as the client wants."""
 _APPROVAL_RESOLVED = "approval_resolved"
 _RELEVANT_EVENTS = ("skills_state_changed", _APPROVAL_RESOLVED)
 """The events that trigger a check at once."""
@@ -171,6 +173,7 @@ class ChangeNotifier:
     async def _watch_file(self, listener: _Listener, uri: str) -> None:
         if (
             _may_read(listener.toolbox.context.actor)
+            and len(uri) <= _MAX_URI_CHARS
             and uri not in listener.watched
             and len(listener.watched) < _MAX_WATCHED_FILES
         ):

@@ -17,6 +17,7 @@ CONVERSATION_META = "prowess/conversation"
 """The key in `_meta` with which a client without a session names the conversation of a request."""
 
 _MAX_CONVERSATION_CHARS = 200
+_MAX_CLIENT_CHARS = 200
 _MAX_SESSION_CHARS = _MAX_CONVERSATION_CHARS - len("mcp:")
 
 
@@ -25,7 +26,8 @@ def caller_of(context: Context, default: Caller) -> Caller:
     request = context.request
     caller: Caller = default if request is None else request.scope[SCOPE_KEY]
     client = context.session.client_params
-    return _name_caller(caller, "" if client is None else client.client_info.name)
+    # Cut, because the names of clients are kept.
+    return _name_caller(caller, "" if client is None else client.client_info.name[:_MAX_CLIENT_CHARS])
 
 
 @lru_cache(maxsize=256)
