@@ -225,8 +225,11 @@ def test_sessions_of_one_caller_leave_room_for_those_of_others(small_web):
     assert statuses == [200, 200, 503, 200, 503]
 
 
-def test_a_client_cannot_say_more_of_itself_than_a_session_should_keep(small_web):
-    client = {"name": "x" * MAX_OPENING_BYTES, "version": "1"}
-    refused = ask(small_web, "ann", "initialize", **{**HELLO, "clientInfo": client})
-    assert (refused.status_code, "more than 65,536 bytes" in refused.text) == (413, True)
+def test_a_request_that_opens_a_session_or_a_stream_cannot_be_long(small_web):
+    long = "x" * MAX_OPENING_BYTES
+    opening = ask(small_web, "ann", "initialize", **{**HELLO, "clientInfo": {"name": long, "version": "1"}})
+    listening = modern(small_web, "ann", "subscriptions/listen", notifications={"resourceSubscriptions": [long]})
+    for refused in (opening, listening):
+        assert (refused.status_code, "more than 65,536 bytes" in refused.text) == (413, True)
     assert ask(small_web, "ann", "initialize", **HELLO).status_code == 200
+    assert modern(small_web, "ann", "tools/call", name="list_skills", arguments={"tag": long}).status_code == 200

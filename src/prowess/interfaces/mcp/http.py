@@ -34,7 +34,7 @@ SESSION_IDLE_SECONDS = 1800.0
 """How many sessions of the older protocol may be open, and how long an unused one is kept."""
 
 MAX_OPENING_BYTES = 64 << 10
-"""How long the request that opens a session may be: what it says of the client is kept with the session."""
+"""How long a request that opens a session or a stream of events may be: its content is kept as long as that is open."""
 
 _RETRY_SECONDS = 60
 _LISTEN_METHOD = b"subscriptions/listen"
@@ -103,7 +103,7 @@ class Endpoint:
         if broken is not None:
             await JSONResponse(broken, 400)(scope, receive, send)
             return
-        if len(body) > MAX_OPENING_BYTES and _opens_session(scope):
+        if len(body) > MAX_OPENING_BYTES and _opens_connection(scope):
             error = {"code": INVALID_REQUEST, "message": f"The request has more than {MAX_OPENING_BYTES:,} bytes."}
             await JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 413)(scope, receive, send)
             return
@@ -163,11 +163,13 @@ def _may_read_metrics(scope: Scope) -> bool:
     return "skills.read" in scope[SCOPE_KEY].actor.permissions
 
 
-def _opens_session(scope: Scope) -> bool:
-    """Return True for a request that opens a session of the older protocol."""
+def _opens_connection(scope: Scope) -> bool:
+    """Return True for a request that opens a session of the older protocol, or a stream of the newer one."""
     headers = dict[bytes, bytes](scope["headers"])
     version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-    return b"mcp-session-id" not in headers and (not version or version in HANDSHAKE_PROTOCOL_VERSIONS)
+    if version and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        return headers.get(b"mcp-method") == _LISTEN_METHOD
+    return b"mcp-session-id" not in headers
 
 
 def _is_single_response(scope: Scope) -> bool:
