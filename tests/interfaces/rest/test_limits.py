@@ -124,6 +124,31 @@ def test_too_many_requests_at_once_are_refused_at_once_and_nobody_takes_more_tha
     asyncio.run(check())
 
 
+def test_large_bodies_of_one_caller_leave_room_for_those_of_others():
+    async def check():
+        go = asyncio.Event()
+
+        async def read(scope, receive, send):
+            if (await receive())["type"] == "http.disconnect":
+                return
+            await go.wait()
+            await start(send)
+            await send({"type": "http.response.body", "body": b"done"})
+
+        guarded = Guarded(read, max_held_bytes=40)
+        waiting = [asyncio.create_task(guarded.get("ann", body=b"x" * 10)) for _ in range(2)]
+        await asyncio.sleep(0)
+        status, headers, _ = await guarded.get("ann", body=b"x")
+        assert (status, headers[b"retry-after"]) == (503, b"1")
+        waiting += [asyncio.create_task(guarded.get(token, body=body)) for token, body in (("ann", b""), ("bob", b"x"))]
+        await asyncio.sleep(0)
+        go.set()
+        assert [answer[0] for answer in await asyncio.gather(*waiting)] == [200] * 4
+        assert (await guarded.get("ann", body=b"x" * 20))[0] == 200
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("way", [offload, offload_quick])
 def test_the_slow_requests_of_one_caller_leave_threads_for_the_others(way):
     async def check():

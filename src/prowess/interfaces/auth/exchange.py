@@ -59,12 +59,15 @@ class Exchange:
         self._task = asyncio.current_task()
         self._started_at = time.perf_counter()
         self._deadline = 0.0
-        self._body_bytes = 0
+        self.body_bytes = 0
+        """How many bytes of the body have arrived."""
         self._sent_bytes = 0
         self._is_read = False
         self._is_ended = False
         self._is_finished = False
         self._is_head = scope["method"] == "HEAD"
+        self.on_body: Callable[[int], Refusal | None] | None = None
+        """Called with the size of each part of the body; returns a refusal if there is no room for it."""
         self.watch: Callable[[], Coroutine[Any, Any, None]] | None = None
         """Ends the stream when its caller may no longer have it."""
         self.is_stopping = False
@@ -118,9 +121,13 @@ class Exchange:
                 return self._stop_reading(_TOO_SLOW)
         else:
             message = await self._receive()
-        self._body_bytes += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        self.body_bytes += size
         self._is_read = not message.get("more_body", False)
-        return self._stop_reading(too_large(self._max_bytes)) if self._body_bytes > self._max_bytes else message
+        refusal = self.on_body(size) if size and self.on_body is not None else None
+        if self.body_bytes > self._max_bytes:
+            refusal = too_large(self._max_bytes)
+        return message if refusal is None else self._stop_reading(refusal)
 
     def _stop_reading(self, refusal: Refusal) -> Message:
         self._refusal = refusal
@@ -177,7 +184,7 @@ class Exchange:
             "path": self._scope["path"][:500],
             "status": self.status,
             "ms": round((time.perf_counter() - self._started_at) * 1000, 1),
-            "received": self._body_bytes,
+            "received": self.body_bytes,
             "sent": self._sent_bytes,
             "address": client[0] if client else "",
             "caller": caller,

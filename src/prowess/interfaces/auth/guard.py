@@ -40,6 +40,11 @@ MAX_STREAMS = 2000
 
 One caller gets half of both: at 200 requests a second, a stall of a second refuses none."""
 
+MAX_HELD_BYTES = 256 << 20
+"""How large the bodies of all requests that run, and of open streams, may be together. One caller gets half.
+
+Most are kept until the end, and parsed JSON takes up to five times the memory of its text."""
+
 CHECK_SECONDS = 15.0
 """How often the caller of an open stream is looked up again."""
 
@@ -89,6 +94,7 @@ class RequestGuard:
         log: Callable[[str], None] | None = None,
         max_running: int = MAX_RUNNING,
         max_streams: int = MAX_STREAMS,
+        max_held_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self._app = app
         self._callers = callers
@@ -103,6 +109,9 @@ class RequestGuard:
         self._log = log
         self._max_running = max_running
         self._max_streams = max_streams
+        # The operator may allow archives that are larger.
+        self._max_held_bytes = max(max_held_bytes, 2 * max(self._body_limits.values(), default=0))
+        self._held: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._keys: dict[Exchange, str] = {}
         self._streams: dict[Exchange, str] = {}
@@ -193,6 +202,7 @@ class RequestGuard:
         self._running[key] += 1
         self._keys[exchange] = key
         exchange.watch = lambda: self._watch(exchange, scope, caller)
+        exchange.on_body = lambda size: self._hold(key, size)
         try:
             with share_threads(key):
                 await exchange.run(self._app, {**scope, SCOPE_KEY: caller})
@@ -202,6 +212,16 @@ class RequestGuard:
             if watch is not None:
                 watch.cancel()
             self._release(exchange)
+            self._held[key] -= exchange.body_bytes
+            if not self._held[key]:
+                del self._held[key]
+
+    def _hold(self, key: str, size: int) -> Refusal | None:
+        """Count bytes of a body. Return a refusal if there are too many."""
+        self._held[key] += size
+        if self._held.total() > self._max_held_bytes or self._held[key] > self._max_held_bytes / 2:
+            return retry_later(503, "overloaded", "Too many large requests are running.", 1)
+        return None
 
     def _open_stream(self, exchange: Exchange) -> Refusal | None:
         """Count a request as a stream from now on. Return a refusal if there are too many."""
