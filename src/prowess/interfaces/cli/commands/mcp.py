@@ -305,6 +305,11 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
         _require_extra()
     except Unavailable as error:
         click.echo(f"The client cannot start it yet: {error.message} {error.hint}", err=True)
+    if os.environ.get("PROWESS_SERVER"):
+        click.echo(
+            "The entry serves the skills of this machine, not those of PROWESS_SERVER. docs/mcp.md has an entry for a server.",
+            err=True,
+        )
     if program != [ENTRY_NAME]:
         click.echo(
             f"{ENTRY_NAME} may not be on the PATH of the client, so the entry uses {escape_path(program[0])}.", err=True
