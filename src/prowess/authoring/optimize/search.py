@@ -133,7 +133,7 @@ def refuse_too_few(purpose: str, have: Sequence[int], need: Sequence[int], what:
         return
     names = ("for training", "for validation", "held out")
     counts = ", ".join(f"{h} {name} ({n} needed)" for h, n, name in zip(have, need, names, strict=True))
-    where = "evals/cases.yaml" if what == "cases" else "evals/triggers.json"
+    where = "the eval cases in evals/" if what == "cases" else "evals/triggers.json"
     more = ", or let people run the skill: inputs of live runs are used too" if what == "cases" else ""
     raise Refused(
         f"Too few {what} to {purpose}: {counts}.",

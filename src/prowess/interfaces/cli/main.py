@@ -132,6 +132,8 @@ _ADVICE = {
     "approve": "Run `prowess approvals` to see the requests, and `prowess approvals approve ID`.",
     "deny": "Run `prowess approvals` to see the requests, and `prowess approvals deny ID`.",
     "status": "Run `prowess doctor`.",
+    "publish": "Run `prowess registry publish SLUG`.",
+    "test": "Run `prowess eval triggers SLUG` for its trigger queries, or `prowess eval run SLUG` for its eval cases.",
     "config": "Run `prowess policy` for the policy. Everything else is set by environment variables (docs/settings.md).",
     "login": "Set PROWESS_TOKEN, or pass `--token-file FILE`, to use a server with `prowess --server URL`.",
 }
