@@ -6,6 +6,7 @@ asyncio is imported where it is used: importing it takes a tenth of a short comm
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -215,15 +216,20 @@ async def offload_to_completion(work: Callable[P, T], /, *args: P.args, **kwargs
     return await _complete(lambda: work(*args, **kwargs), lambda: None)
 
 
-async def offload_cancellable(work: Callable[[], T], *, on_cancel: Callable[[], None] = lambda: None) -> T:
+async def offload_cancellable(
+    work: Callable[[], T], *, on_cancel: Callable[[], None] = lambda: None, at_imports: bool = False
+) -> T:
     """Run work in a thread that calls `check_cancelled` between its steps. If the caller is cancelled, it ends at the next one.
 
     What the work has kept by then stays. `on_cancel` is called as soon as the caller is cancelled. It can end what a step waits for.
+    With `at_imports`, each import of a module is such a step in a process that called `stop_imports`.
     """
     cancelled = threading.Event()
 
     def run() -> T:
-        _cancelled.set(cancelled)  # only here: each thread has a copy of the context
+        # Only here: each thread has a copy of the context.
+        _cancelled.set(cancelled)
+        _at_imports.set(at_imports)
         return work()
 
     def cancel() -> None:
@@ -248,6 +254,27 @@ def is_cancelled() -> bool:
 
 
 _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
+_at_imports: ContextVar[bool] = ContextVar("at_imports", default=False)
+
+
+class _ImportWatch:
+    """Looks for no module, but is asked first."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:  # noqa: ARG002  (as Python calls it)
+        if _at_imports.get():
+            check_cancelled()
+
+
+_watch = _ImportWatch()
+
+
+def stop_imports() -> None:
+    """Let cancelled work end at an import. The library of models takes seconds, which a person who stops a command would wait.
+
+    A module that was stopped is imported anew when it is needed. Not for a server, where nobody waits for that.
+    """
+    if _watch not in sys.meta_path:
+        sys.meta_path.insert(0, _watch)
 
 
 async def _complete(work: Callable[[], T], on_cancel: Callable[[], None]) -> T:

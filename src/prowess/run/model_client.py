@@ -18,7 +18,7 @@ from prowess.run.request import Step
 from prowess.run.spending import Spending, note_unusable
 from prowess.run.telemetry import Telemetry
 from prowess.session.session import estimate_tokens
-from prowess.threads import offload
+from prowess.threads import offload_cancellable
 
 MAX_TOKENS = 100_000_000
 """More than any model can read or write at once."""
@@ -71,7 +71,9 @@ class ModelClient:
             self._models.check_chooser(chosen, "A request over HTTP")
         if call.request.dry_run:
             return self._models.named(chosen)
-        model = self._models.opened(chosen) or await offload(self._models.open, chosen)
+        model = self._models.opened(chosen) or await offload_cancellable(
+            lambda: self._models.open(chosen), at_imports=True
+        )
         if chosen == named and lacks_price(model.name):
             raise Refused(
                 f"A skill may not choose the model {model.name[:80]!r}: its price is unknown, so no spending limit can be enforced.",

@@ -224,6 +224,35 @@ def test_an_installation_that_ctrl_c_stops_ends_at_the_next_skill_and_says_what_
     assert [skill["differences"] for skill in prowess("verify", "--json").json] == [[], []]
 
 
+INTERRUPTED_LIBRARY = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+from prowess.interfaces.cli import run
+from prowess.threads import is_cancelled
+
+class Interrupt(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "pydantic_ai.exceptions":
+            os.kill(os.getpid(), signal.SIGINT)
+            while not is_cancelled():
+                os.sched_yield()
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["prowess", "chat", "hello", "-m", "compatible:silent"]
+try:
+    run()
+finally:
+    print("pydantic_ai.models.openai" in sys.modules)
+"""
+
+
+def test_ctrl_c_while_the_library_of_models_is_imported_ends_the_import(workspace, silent_model):
+    with started(sys.executable, "-c", INTERRUPTED_LIBRARY, ignored=()) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "False\n"), err
+    assert "Stopped. The conversation is kept.\nGo on with: prowess chat" in err
+
+
 @pytest.mark.parametrize(("ignored", "code", "said"), [((), -signal.SIGINT, False), ((signal.SIGINT,), 0, True)])
 def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(ignored, code, said):
     with started(sys.executable, "-c", INTERRUPTED_IMPORT, ignored=ignored) as process:

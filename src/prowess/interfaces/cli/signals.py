@@ -82,6 +82,9 @@ def run_async(work: Callable[[], Awaitable[T]], *, runner: asyncio.Runner | None
     """
     import asyncio
 
+    from prowess.threads import stop_imports
+
+    stop_imports()
     termination = _current
 
     async def cancellable() -> T:
