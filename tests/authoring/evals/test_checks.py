@@ -90,6 +90,7 @@ def answered(*verdicts: str, reasoning: str = "Because of what it says.", eviden
         ("9" * 400, {"type": "number", "value": 1}, 0),
         ("none", {"type": "number", "value": 1}, 0),
         ({"n": 5, "x": 1}, {"type": "number", "value": 4, "tolerance": 1, "field": "n"}, 1),
+        ("It costs 99,500.", {"type": "number", "value": "100,000", "tolerance": "1,000"}, 1),
         ({"a": {"b": [1, {"c": 2, "d": 3}]}}, {"type": "json_subset", "value": {"a": {"b": [{"c": 2}]}}}, 1),
         ({"a": [1]}, {"type": "json_subset", "value": {"a": [2]}}, 0),
         ("no json", {"type": "json_subset", "value": {}}, 0),

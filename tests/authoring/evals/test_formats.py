@@ -167,6 +167,9 @@ class TestOwn:
         "check",
         [
             {"type": "number", "value": "many"},
+            {"type": "number", "value": 10**400},
+            {"type": "number", "value": 1, "tolerance": 10**400},
+            {"type": "f1", "values": ["a"], "min": 10**400},
             {"type": "contains", "values": []},
             {"type": "contains", "value": "x", "mode": "some"},
             {"type": "f1", "values": ["a"], "min": "high"},

@@ -155,7 +155,8 @@ def _number(settings: JsonObject, data: Any, text: str) -> Comparison:
     found = _read_number(str(data)) if _is_number(data) else _last_number(text)
     if found is None:
         return Comparison(score=0.0, explanation="It has no number.")
-    slack = max(float(settings.get("tolerance", 0)), float(settings.get("relative", 0)) * abs(expected))
+    tolerance, relative = (_read_number(str(settings.get(name, 0))) for name in ("tolerance", "relative"))
+    slack = max(tolerance, relative * abs(expected))
     # Without the smallest allowance, 0.1 + 0.2 would differ from 0.3.
     near = math.isclose(found, expected, rel_tol=1e-9, abs_tol=slack * (1 + 1e-9))
     return Comparison(score=float(near), explanation="" if near else f"It has {found:g}, expected {expected:g}.")
@@ -176,7 +177,7 @@ def _f1(settings: JsonObject, data: Any, text: str) -> Comparison:
     differences = [
         f"{what} {_show(items)}" for what, items in zip(("missing", "not expected:"), wrong, strict=True) if items
     ]
-    least = float(settings.get("min", 1.0))
+    least = _read_number(str(settings.get("min", 1.0)))
     return Comparison(
         score=score, explanation=f"F1 {score:.2f}: {'; '.join(differences)}." if differences else "", minimum=least
     )
@@ -254,7 +255,7 @@ def _is_number(value: Any) -> bool:
 def _is_amount(value: Any) -> bool:
     # Also as text: YAML such as `0.80` is read as it was written.
     is_number = _is_number(value) or (isinstance(value, str) and _NUMBER.fullmatch(value))
-    return bool(is_number) and 0 <= float(value) < math.inf
+    return bool(is_number) and 0 <= _read_number(str(value)) < math.inf
 
 
 def _any_value(_: Any) -> str:
@@ -266,7 +267,7 @@ def _plain_value(value: Any) -> str:
 
 
 def _number_value(value: Any) -> str:
-    is_number = _is_number(value) and math.isfinite(value)
+    is_number = _is_number(value) and math.isfinite(_read_number(str(value)))
     return (
         ""
         if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()))
