@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.prompts.prompt import Rubric
 from prowess.prompts.shelf import read_entry
 from prowess.skill.limits import Limits
 
@@ -120,6 +121,16 @@ def test_a_weight_is_a_positive_number(rubric_document, weight):
     entry = read_entry("rubric", "x.yaml", json.dumps(rubric_document(criteria=[criterion])).encode())
     assert entry.value is None
     assert "rubric-weight-not-positive" in codes(entry) or "yaml-unreadable" in codes(entry)
+
+
+def test_numbers_of_a_rubric_are_numbers_however_yaml_writes_them():
+    text = (
+        "rubric_id: style\nversion: 1.10\nscoring_mode: weighted\npass_threshold: 0.80\ncriteria:\n"
+        "  - {id: a, name: A, description: d, pass_condition: p, fail_condition: f, weight: 2.50}\n"
+    )
+    value = read_entry("rubric", "x.yaml", text.encode()).value
+    assert isinstance(value, Rubric)
+    assert (value.version, value.pass_threshold, value.criteria[0].weight) == ("1.10", 0.8, 2.5)
 
 
 def test_more_criteria_than_a_rubric_may_have_are_refused(rubric_document):

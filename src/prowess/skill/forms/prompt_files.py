@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from prowess.errors import Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.forms.data import ParsedFile, json_text, parse_file
 from prowess.skill.forms.form import error, warning
 from prowess.skill.json_values import json_object
@@ -17,6 +18,7 @@ CRITERION_FIELDS = ("id", "name", "description", "pass_condition", "fail_conditi
 MAX_CRITERIA = 1000
 """The maximum number of criteria per rubric."""
 
+_WRITTEN = lazy_pattern(r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,3})?")
 _HUGE = 1e300
 """Larger numbers, infinity and NaN cannot be used in sums."""
 
@@ -121,16 +123,17 @@ def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed:
 
 def _check_threshold(path: str, mode: Any, threshold: Any, problems: list[Problem]) -> None:
     """Check the threshold: the score is the passed share of the weights, so the threshold is above 0 and at most 1."""
+    number = _read_number(threshold)
     if threshold is None:
         if mode == "weighted":
             message = f"{path} is weighted but has no pass_threshold; all criteria must pass."
             problems.append(warning("rubric-without-threshold", message, "Set pass_threshold.", field=path))
-    elif not _is_number(threshold) or threshold <= 0:
+    elif number is None or number <= 0:
         message = f"{path} has the pass_threshold {str(threshold)[:40]}, which every asset would reach."
         hint = "Use a share of the weights greater than 0 and at most 1, such as 0.8."
         problems.append(error("rubric-threshold-range", message, hint, field=path))
     # A warning is enough here: such a rubric passes nothing, while one at 0 or below would pass everything.
-    elif threshold > 1:
+    elif number > 1:
         message = f"{path} has the pass_threshold {str(threshold)[:40]}, which no asset can reach."
         hint = "Use a share of the weights greater than 0 and at most 1, such as 0.8."
         problems.append(warning("rubric-threshold-range", message, hint, field=path))
@@ -156,7 +159,7 @@ def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> 
             )
         seen.add(name)
         weight = criterion.get("weight", 1)
-        if not _is_number(weight) or weight <= 0:
+        if (_read_number(weight) or 0) <= 0:
             message = f"{where} has the weight {weight!r}; a weight must be a positive number."
             problems.append(error("rubric-weight-not-positive", message, "Use 1 or more.", field=path))
 
@@ -166,5 +169,14 @@ def plain_text(value: Any) -> str:
     return "" if value is None or isinstance(value, (dict, list)) else str(cast("object", value)).strip()
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_HUGE < value < _HUGE
+def _read_number(value: Any) -> float | None:
+    """Return a number, also one that is kept as YAML has it, such as `0.80`; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str) and not _WRITTEN.fullmatch(value):
+        return None
+    number = float(str(value))  # an integer with 400 digits fits no float, while its text becomes infinite
+    # Text that YAML would have read as a number was in quotes.
+    if not -_HUGE < number < _HUGE or value in (str(number), f"{number:.0f}"):
+        return None
+    return number
