@@ -46,6 +46,12 @@ HOSTILE = {
         origin={"form": "inklings", "changes": [{"at": f"/tags/{DIGITS}", "was": "a", "now": "b"}]}
     ),
     "an origin of changes that say nothing": native(origin={"form": "devai", "changes": [{}, {"at": 5}]}),
+    "an assertion whose type is a list": inklings(artifacts=example('{"assertions": [{"type": ["length"]}]}')),
+    "packages with a number of many digits": {
+        "skill.json": json.dumps({"id": "a", "description": "b"}),
+        "execute.py": f"# /// script\n# a = {DIGITS}\n# ///\n",
+    },
+    "parameters with a reference of many digits": native(parameters={"allOf": [{"$ref": f"#/allOf/{DIGITS}"}]}),
     "tags that nest without end": inklings(tags="[" * 100_000),
     "tags with a number that is none": inklings(tags="[NaN]"),
     "metadata with a number that is none": inklings(artifacts=example('{"a": NaN}')),

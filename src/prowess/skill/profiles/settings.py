@@ -81,7 +81,8 @@ def check_assertion_settings(reading: Reading) -> Iterator[Problem]:
     for artifact in reading.skill.artifacts if reading.skill else ():
         for position, written in enumerate(list_assertions(artifact)[:_SHOWN]):
             settings = json_object(written)
-            if settings.get("type") in ASSERTION_CHECKS and "." not in str(settings["type"]):
+            kind = settings.get("type")
+            if isinstance(kind, str) and kind in ASSERTION_CHECKS and "." not in kind:
                 yield from _misspelt(f"{artifact.name}.assertions[{position}]", settings, _ASSERTION_SETTINGS)
 
 
