@@ -194,18 +194,20 @@ def api_page() -> str:
 
 def object_parts(kind: type) -> Iterator[tuple[str, type]]:
     """Yield the name and the class of each part of the engine or the client. A second name for a part is left out."""
+    found: set[type] = set()
     for name, value in vars(kind).items():
-        if isinstance(value, cached_property) and " import " in inspect.getsource(value.func):
-            yield name, part_type(value.func)
+        part = part_type(value.func) if isinstance(value, cached_property) else None
+        if part is not None and part not in found:
+            found.add(part)
+            yield name, part
 
 
-def part_type(getter: Callable[..., Any]) -> type:
-    """Return the class that a property of the engine returns. Parts are imported inside it."""
+def part_type(getter: Callable[..., Any]) -> type | None:
+    """Return the class of the project that a property returns: most are imported inside it, some at the top; None for others."""
     wanted = inspect.signature(getter).return_annotation
     module = re.search(rf"from (prowess[\w.]+) import {wanted}\b", inspect.getsource(getter))
-    if module is None:
-        raise LookupError(f"{getter.__name__} does not import {wanted}.")
-    return getattr(importlib.import_module(module[1]), wanted)
+    part = getattr(importlib.import_module(module[1]), wanted) if module else getter.__globals__.get(wanted)
+    return part if isinstance(part, type) and part.__module__.startswith("prowess.") else None
 
 
 def is_error(value: object) -> bool:
