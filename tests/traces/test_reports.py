@@ -31,6 +31,7 @@ def name_of(one: Trace, by: str) -> str:
         "skill": one.skill_slug,
         "artifact": f"{one.skill_slug}/{one.artifact_name}",
         "model": one.model_id or "",
+        "user": one.user_id,
         "day": one.started_at[:10],
     }[by]
 
@@ -69,6 +70,7 @@ def some_traces(count: int, seed: int) -> list[Trace]:
         made.append(
             trace(
                 number,
+                user_id=dice.choice(["ada", "bob"]),
                 skill_slug=dice.choice(["checker", "writer", "dé"]),
                 artifact_name=dice.choice(["check", "draft"]),
                 status=status,

@@ -136,7 +136,7 @@ class Traces(Part):
         return _decode_trace(await self._transport.get(trace_path(trace_id)))
 
     async def stats(self, by: GroupBy = "skill", *, skill: str = "", days: float | None = None) -> Report:
-        """Return runs, failures, assertions, tokens, cost and times per skill, artifact, model or day, and in total."""
+        """Return runs, failures, assertions, tokens, cost and times per skill, artifact, model, user or day, and in total."""
         from prowess.traces.report import Report
 
         found = await self._transport.get("/stats", by=by, skill=skill, days=days)

@@ -95,7 +95,7 @@ class Traces(Part):
         return await offload(lambda: get_trace(self._context.resources.records(), which, trace_id))
 
     async def stats(self, by: GroupBy = "skill", *, skill: str = "", days: float | None = None) -> Report:
-        """Return runs, failures, assertions, tokens, cost and times per skill, artifact, model or day, and in total."""
+        """Return runs, failures, assertions, tokens, cost and times per skill, artifact, model, user or day, and in total."""
         from prowess.storage.trace_stats import GROUPINGS
         from prowess.traces.report import build_report
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     sql = LazyStatements("traces")
 
-GroupBy = Literal["skill", "artifact", "model", "day"]
+GroupBy = Literal["skill", "artifact", "model", "user", "day"]
 GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)
 Bucket = Literal["hour", "day"]
 """How long a part of time is that runs are counted in, by their start."""

@@ -1,4 +1,4 @@
-"""Report on runs by skill, artifact, model or day, or over time: counts, outcomes, costs and durations."""
+"""Report on runs by skill, artifact, model, user or day, or over time: counts, outcomes, costs and durations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REPORT_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStats:
-    """Statistics of one skill, artifact, model or day.
+    """Statistics of one skill, artifact, model, user or day.
 
     An unfinished run only counts as a run. Every other status than `ok` is a failure, unless the artifact was unavailable
     and another one ran in its place. `cost` is in US dollars, over runs whose price is known; None if none is. Rates are

@@ -182,7 +182,7 @@ async def get_trace(
 async def read_stats(
     engine: Reader, by: GroupBy = "skill", skill: Slug = "", since: Since = "", days: Days = None
 ) -> Response:
-    """Return runs, failures, assertions, tokens, cost and durations per skill, artifact, model or day, and in total."""
+    """Return runs, failures, assertions, tokens, cost and durations per skill, artifact, model, user or day, and in total."""
     return respond(await engine.traces.stats(by, skill=skill, days=_count_days(since, days)))
 
 

@@ -126,6 +126,7 @@ _KEYS: dict[GroupBy, sa.ColumnElement[str]] = {
     "skill": traces.c.skill_slug,
     "artifact": traces.c.skill_slug + sa.literal_column("'/'", sa.Text) + traces.c.artifact_name,
     "model": sa.func.coalesce(traces.c.model_id, _EMPTY),
+    "user": traces.c.user_id,
     "day": sa.func.substr(traces.c.started_at, sa.literal_column("1", sa.Integer), sa.literal_column("10", sa.Integer)),
 }
 _other = traces.alias()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prowess.traces.report import Report, RunStats
 
 
-GROUPINGS = ("skill", "artifact", "model", "day")
+GROUPINGS = ("skill", "artifact", "model", "user", "day")
 CHART_FIGURES = (
     "runs",
     "failure_rate",
@@ -50,7 +50,7 @@ _BAR_CELLS, _CHART_CELLS = 8, 40
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 @common_options
 def stats_command(by: GroupBy, since: float | None, skill: str, chart: str | None, as_csv: bool, cli: Cli) -> None:
-    """Show runs by skill, artifact, model or day: failures, assertions, tokens, cost and duration."""
+    """Show runs by skill, artifact, model, user or day: failures, assertions, tokens, cost and duration."""
     if as_csv + cli.as_json + bool(chart) > 1:
         raise click.UsageError("--chart, --csv and --json cannot be combined.")
     report = cli.call(lambda prowess: prowess.traces.stats(by, skill=skill, days=since), quick=True)
