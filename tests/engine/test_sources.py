@@ -278,6 +278,37 @@ async def test_of_two_syncs_at_once_one_runs_and_the_other_is_told(acme: Prowess
     assert not (await acme.sources.get(source)).is_syncing
 
 
+async def test_a_sync_that_fails_after_its_source_was_deleted_is_told(
+    local: Prowess, upstream: ScriptedFetcher
+) -> None:
+    source = await add(local)
+    upstream.answers[URL] = Unavailable("The host does not answer.")
+
+    async def delete() -> None:
+        await local.sources.delete(source)
+
+    upstream.before = delete
+    with pytest.raises(Conflict, match="was deleted, was given another address"):
+        await local.sources.sync(source)
+
+
+async def test_a_new_address_stops_the_sync_of_the_old_one(acme: Prowess, upstream: ScriptedFetcher) -> None:
+    has(upstream, {"one": "First."})
+    source = await add(acme)
+
+    async def move() -> None:
+        upstream.before = None
+        await acme.sources.update(source, config={**CONFIG, "path": "more"})
+
+    upstream.before = move
+    with pytest.raises(Conflict, match="was given another address"):
+        await acme.sources.sync(source)
+
+    stored = await acme.sources.get(source)
+    assert (await bodies(acme), stored.revision, stored.is_syncing) == ({}, "", False)
+    assert (await acme.sources.sync(source)).counts == {"added": 1}
+
+
 async def test_a_cancelled_sync_lets_the_next_one_begin(local: Prowess, upstream: ScriptedFetcher) -> None:
     has(upstream, {"one": "First."})
     source = await add(local)

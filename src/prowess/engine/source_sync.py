@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 30.0
 """How long a sync that was killed blocks the next one. A sync that runs extends its lease well before."""
 SYNC_SECONDS = 600.0
-"""The deadline of a whole sync."""
+"""The deadline for fetching. What was fetched is then written to the end: nobody can interrupt that."""
 
 DIFF_CHARS = 10_000
 """The most characters of the difference that a preview shows for each skill."""
@@ -88,15 +88,13 @@ class SourceSync:
         await offload(self._begin)
         keeper = asyncio.create_task(self._keep_lease())
         try:
-            async with asyncio.timeout(SYNC_SECONDS):
-                result = await self._attempt(take, watch)
-        except TimeoutError:
-            error = TimedOut(f"The sync took longer than {SYNC_SECONDS:.0f} seconds.", hint="Sync again to continue.")
-            result = await offload(self._failed, error)
-        except ProwessError as error:
-            result = await offload(self._failed, error)
+            result = await self._attempt(take, watch)
         except SyncStopped as stopped:
-            raise _is_running(self._source) from stopped
+            raise Conflict(
+                f"The sync of the source {self._source.name!r} was stopped: the source was deleted, was given another"
+                " address, or another sync of it began.",
+                hint="Look at the source, and sync it again if it is still there.",
+            ) from stopped
         except BaseException:
             with suppress(ProwessError):
                 await offload_to_completion(self._release)
@@ -109,11 +107,20 @@ class SourceSync:
 
     async def _attempt(self, take: Collection[str], watch: SyncProgress) -> SyncResult:
         last = self._last_state()
-        fetched = await self._fetch(last)
-        # Unchanged since a sync that left something out: compare again, because what was in the way may be gone.
-        if last and fetched.unchanged and (take or self._source.last_sync_status != "ok"):
-            fetched = await self._fetch(replace(last, etag="", tree="", revision=""))
-        return await offload_to_completion(self._apply, fetched, take, watch)
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                fetched = await self._fetch(last)
+                # Unchanged since a sync that left something out: compare again, because what was in the way may be gone.
+                if last and fetched.unchanged and (take or self._source.last_sync_status != "ok"):
+                    fetched = await self._fetch(replace(last, etag="", tree="", revision=""))
+            return await offload_to_completion(self._apply, fetched, take, watch)
+        except TimeoutError:
+            failure: ProwessError = TimedOut(
+                f"Fetching the source took longer than {SYNC_SECONDS:.0f} seconds.", hint="Sync again."
+            )
+        except ProwessError as error:
+            failure = error
+        return await offload(self._failed, failure)
 
     async def _fetch(self, last: SourceState | None) -> Fetched:
         resources, source = self._context.resources, self._source

@@ -145,10 +145,14 @@ def list_automatic(connection: sa.Connection) -> list[Source]:
 
 
 def change_source(connection: sa.Connection, source: Source, changes: Mapping[str, Any]) -> None:
-    """Change fields of a source. A new address forgets the state of the old one, which says nothing about the new."""
+    """Change fields of a source. A new address forgets the state of the old one, and takes its lease from a running sync.
+
+    Otherwise that sync would go on to write the skills of the old address, and its state as that of the new one.
+    """
     values: dict[str, Any] = {name: changes[name] for name in CHANGEABLE & changes.keys()}
     if "config" in values and _address(values["config"]) != _address(source.config):
         values |= {name: 0 if name == "sequence" else "" for name in (*STATE, "pinned_key")}
+        values |= {"lease_owner": None, "lease_until": None}
     _update(connection, source, {**values, "updated_at": now()})
 
 
