@@ -238,6 +238,37 @@ def test_a_damaged_database_can_be_replaced(path: Path, tmp_path: Path, seals: S
     database.close()
 
 
+def test_a_log_that_a_lost_database_left_is_not_applied_to_the_restored_one(
+    path: Path, tmp_path: Path, seals: Seals, pack
+) -> None:
+    before = fill(path, seals, pack)
+    copy, log = tmp_path / "copy.db", path.with_name(path.name + "-wal")
+    back_up(path, copy, seals)
+    database = open_database(path, seals)
+    DatabaseStore(database, scope="account").save(pack("three"))
+    left = log.read_bytes()
+    database.close()
+    path.unlink()
+    log.write_bytes(left)
+
+    restore(copy, path, seals)
+
+    database = open_database(path, seals)
+    assert read(database) == before
+    database.close()
+    assert [kept.read_bytes() for kept in path.parent.glob("*.replaced-*-wal")] == [left]
+
+
+def test_a_database_is_no_place_for_its_own_backup(path: Path, seals: Seals, pack) -> None:
+    fill(path, seals, pack)
+    number = path.stat().st_ino
+
+    with pytest.raises(Invalid, match="is the database itself"):
+        back_up(path, path, seals, replace=True)
+
+    assert path.stat().st_ino == number
+
+
 def test_a_file_that_is_not_a_sound_backup_is_refused(path: Path, tmp_path: Path, seals: Seals, pack) -> None:
     fill(path, seals, pack)
     copy, bad = tmp_path / "copy.db", tmp_path / "bad.db"

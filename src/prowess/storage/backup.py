@@ -66,11 +66,14 @@ class Restored:
 def back_up(source: Path, target: Path, seals: Seals, *, replace: bool = False) -> Contents:
     """Write a copy of a SQLite database to a new file with mode 0600, and return what it contains. Blocking.
 
-    Others can write meanwhile; the copy has one consistent state. Raise `NotFound` if there is no database, `Conflict` if
-    the target exists and `replace` is not set, and `Unavailable` if the copy cannot be written or is damaged.
+    Others can write meanwhile; the copy has one consistent state. Raise `NotFound` if there is no database, `Invalid` if
+    the target is the database, `Conflict` if it exists and `replace` is not set, and `Unavailable` if the copy cannot be written or is damaged.
     """
     if not source.exists():
         raise NotFound(f"There is no database at {str(source)!r}.", hint="Run `prowess doctor` to see where it is.")
+    if target.exists() and target.samefile(source):
+        # Programs that have it open would go on writing to a file without a name.
+        raise Invalid(f"{str(target)!r} is the database itself.", hint="Choose another file for the backup.")
     if target.exists() and not replace:
         raise Conflict(f"{str(target)!r} already exists.", hint="Choose another name, or overwrite it with --replace.")
     with _temporary_copy(source, target) as copy:
@@ -107,7 +110,7 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, 
                 hint="If it is yours, restore the key first: PROWESS_SECRET_KEY, or database.key in PROWESS_HOME. If the key "
                 "is lost, pass --accept-key.",
             )
-        previous = _set_aside(target) if target.exists() else None
+        previous = _set_aside(target)
         _move_into_place(copy, target, replace=True)
     return Restored(contents=contents, previous=previous)
 
@@ -221,17 +224,19 @@ def _move_into_place(copy: Path, target: Path, *, replace: bool) -> None:
         os.close(folder)
 
 
-def _set_aside(target: Path) -> Path:
+def _set_aside(target: Path) -> Path | None:
     """Keep a database under another name, with its side files, while its own name stays; return that name.
 
-    Raise `Unavailable` if another process uses it.
+    Side files stay behind if a process is killed, and SQLite would apply them to the restored file, also if the database
+    itself is gone. Return None then. Raise `Unavailable` if another process uses the database.
     """
     replaced = target.with_name(f"{target.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     try:
-        with closing(_connect(target, "rw", timeout=1)) as database:
-            # This needs the file for itself, so it fails if another process has it open. It also empties and removes the
-            # write-ahead log, which would otherwise be applied to the restored file.
-            database.execute("PRAGMA journal_mode=DELETE")
+        if target.exists():
+            with closing(_connect(target, "rw", timeout=1)) as database:
+                # This needs the file for itself, so it fails if another process has it open. It also empties and removes
+                # the write-ahead log.
+                database.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Unavailable(
@@ -239,9 +244,11 @@ def _set_aside(target: Path) -> Path:
                 hint="Stop `prowess serve`, `prowess mcp` and every other program that uses it, then try again.",
             ) from error
         # A damaged database is what backups are for: keep it as it is.
-        for suffix in ("-wal", "-shm"):
-            side = target.with_name(target.name + suffix)
-            if side.exists():
-                side.rename(replaced.with_name(replaced.name + suffix))
+    for suffix in ("-wal", "-shm", "-journal"):
+        side = target.with_name(target.name + suffix)
+        if side.exists():
+            side.rename(replaced.with_name(replaced.name + suffix))
+    if not target.exists():
+        return None
     os.link(target, replaced)
     return replaced
