@@ -77,6 +77,50 @@ async def test_a_retried_run_goes_on_with_the_artifact_that_failed(place, line, 
     assert all("inputs" not in change for change in changes)
 
 
+class AtTwo:
+    """A gate that lets the first call through, and the others when it is opened."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.reached = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            self.reached.set()
+            await self.open.wait()
+
+
+async def test_a_retried_run_goes_on_with_the_artifact_in_which_it_was_cancelled(place, line, station):
+    station.gate = gate = AtTwo()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_run(line(inputs={"n": 7}), name="steps")
+        await gate.reached.wait()
+        await prowess.jobs.cancel("steps")
+        gate.open.set()
+        await prowess.jobs.retry("steps")
+        ended = await prowess.jobs.wait(job.id)
+    assert (ended.state, ended.done) == ("succeeded", 3)
+    assert station.lines("begin") == ["one 7", "two 7", "two 7", "three 7"]
+
+
+async def test_a_retried_run_that_has_not_ended_goes_on_after_another_retry(place, line, station):
+    station.told = lambda name, _: broken() if name == "two" else None
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_run(line(inputs={"n": 7}), name="steps")
+        await prowess.jobs.wait(job.id)
+        station.told = lambda *_: None
+        station.gate, station.begun = asyncio.Event(), asyncio.Event()
+        await prowess.jobs.retry("steps")
+        await station.begun.wait()
+        again = await prowess.jobs.retry("steps")
+        station.gate.set()
+        ended = await prowess.jobs.wait(job.id)
+    assert (again.attempt, ended.attempt, ended.state) == (2, 2, "succeeded")
+    assert station.lines("begin") == ["one 7", "two 7", "two 7", "three 7"]
+
+
 async def test_a_run_waits_for_an_approval_that_another_process_gives(place, line, station):
     person = local_person("ann")
     request = line("one", inputs={"n": 1})

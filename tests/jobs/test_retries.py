@@ -46,3 +46,4 @@ async def test_a_job_that_was_restored_from_a_backup_is_retried(place, line, sta
         await prowess.jobs.retry("steps")
         ended = await prowess.jobs.wait(job.id)
     assert (ended.state, ended.attempt) == ("succeeded", 3)
+    assert station.lines() == ["one 7", "two 7", "three 7"]

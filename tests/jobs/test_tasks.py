@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import Conflict, Invalid, RunFailed
-from prowess.jobs import execution, system, tasks
+from prowess.jobs import execution, system, tasks, worker
 from prowess.policy.actor import agent_of, local_person
 from prowess.run.request import RunRequest
 from prowess.skill.kinds import JsonObject
@@ -89,6 +92,30 @@ async def test_a_cancelled_task_is_interrupted(place, counting):
         await counting.begun.wait()
         ended = await prowess.jobs.cancel(job.id)
     assert ended.state == "cancelled"
+
+
+async def test_a_task_that_another_worker_has_started_again_is_interrupted(place, monkeypatch):
+    begun, interrupted = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Engine, __: str, ___: JsonObject, ____: ProgressListener) -> JsonObject:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            interrupted.set()
+        return {}
+
+    monkeypatch.setitem(tasks.TASKS, "wait", wait)
+    monkeypatch.setattr(worker, "WATCH_SECONDS", 0.02)
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_task("wait", {})
+        await begun.wait()
+        # As another process does that cancels and retries it before this one looks.
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
+            database.execute("UPDATE jobs SET attempt = 2")
+        await asyncio.wait_for(interrupted.wait(), 10)
+        after = await prowess.jobs.get(job.id)
+    assert (after.attempt, after.state) == (2, "running")
 
 
 @pytest.mark.long

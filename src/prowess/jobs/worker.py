@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from sqlalchemy.exc import IntegrityError
+
 from prowess.engine.engine import Engine
 from prowess.errors import Conflict, ProwessError, Unavailable
 from prowess.jobs.execution import CHUNK_ITEMS, Execution
@@ -146,23 +148,26 @@ class JobWorker:
         return f"prowess-{kind}-{place}" if place else f"prowess-{kind}"
 
     @contextmanager
-    def doing(self, job_id: str) -> Generator[None]:
-        """Let the task of a workflow be cancelled together with its job. Cancel at once if the worker is closing."""
+    def doing(self, attempt: str) -> Generator[None]:
+        """Let the task of a workflow be cancelled together with an attempt. Cancel at once if the worker is closing.
+
+        `attempt` is the id that `workflow_id` returns.
+        """
         task = asyncio.current_task()
         if self._closing or task is None:
             raise asyncio.CancelledError
-        self._doing[job_id].add(task)
+        self._doing[attempt].add(task)
         try:
             yield
         finally:
-            self._doing[job_id].discard(task)
-            if not self._doing[job_id]:
-                del self._doing[job_id]
+            self._doing[attempt].discard(task)
+            if not self._doing[attempt]:
+                del self._doing[attempt]
 
     async def hand_over(self, job: JobRow) -> None:
         """Hand a job to the workers. Does nothing if this attempt was handed over before, and has not ended.
 
-        A new attempt of a failed run keeps the steps which succeeded in the attempt before.
+        A new attempt of a run keeps the steps which succeeded in the attempt before.
         """
         await self.start()
         await self._hand_over(job)
@@ -189,19 +194,16 @@ class JobWorker:
             if renumbered is None:
                 return
             job = renumbered
-        queue, before = self.queue("jobs", job.place), workflow_id(job, attempt=job.attempt - 1)
-        steps: list[Any] = []
-        if job.kind == "run" and job.attempt - 1 in states:
-            steps = await DBOS.list_workflow_steps_async(before)
-        failed = [step["function_id"] for step in steps if _has_failed(step["output"])]
+        queue, share = self.queue("jobs", job.place), job.organization_id
+        before = workflow_id(job, attempt=job.attempt - 1)
+        first = await _first_step(before) if job.kind == "run" and job.attempt - 1 in states else 1
         with SetWorkflowID(workflow_id(job)):
-            if failed:
-                await DBOS.fork_workflow_async(
-                    before, failed[0], queue_name=queue, queue_partition_key=job.organization_id
-                )
-                return
-            with SetEnqueueOptions(queue_partition_key=job.organization_id):
-                await DBOS.enqueue_workflow_async(queue, workflow, job.id)
+            if first > 1:
+                with suppress(IntegrityError):  # another process has handed it over meanwhile
+                    await DBOS.fork_workflow_async(before, first, queue_name=queue, queue_partition_key=share)
+            else:
+                with SetEnqueueOptions(queue_partition_key=share):
+                    await DBOS.enqueue_workflow_async(queue, workflow, job.id)
 
     def _renumber(self, job: JobRow, attempt: int) -> JobRow | None:
         """Give a job the number of another attempt and return it; None if it has ended meanwhile."""
@@ -215,7 +217,7 @@ class JobWorker:
 
         await self.start()
         await DBOS.cancel_workflow_async(workflow_id(job), cancel_children=True)
-        self._cancel_tasks(job.id)
+        self._cancel_tasks(workflow_id(job))
 
     async def plan_chunks(self, job_id: str) -> list[int]:
         """Return the first position of each chunk that has an item to do."""
@@ -282,13 +284,13 @@ class JobWorker:
             await asyncio.sleep(WATCH_SECONDS)
             if doing := list(self._doing):
                 with suppress(ProwessError):
-                    found = await offload(self._read_states, doing)
-                    for job_id in doing:
-                        if found.get(job_id, "") == "cancelled":
-                            self._cancel_tasks(job_id)
+                    current = await offload(self._list_current, doing)
+                    for attempt in doing:
+                        if attempt not in current:
+                            self._cancel_tasks(attempt)
 
-    def _cancel_tasks(self, job_id: str) -> None:
-        for task in list(self._doing.get(job_id, ())):
+    def _cancel_tasks(self, attempt: str) -> None:
+        for task in list(self._doing.get(attempt, ())):
             task.cancel()
 
     async def _take_over(self) -> None:
@@ -297,8 +299,8 @@ class JobWorker:
 
         if not await offload(self._show_life):
             # Others believed that this worker was dead, and have its workflows now.
-            for job_id in list(self._doing):
-                self._cancel_tasks(job_id)
+            for attempt in list(self._doing):
+                self._cancel_tasks(attempt)
         for dead in await offload(self._claim_dead):
             pending = await DBOS.list_workflows_async(
                 status="PENDING", executor_id=dead, load_input=False, load_output=False
@@ -345,9 +347,11 @@ class JobWorker:
         with self.records().read() as connection:
             return jobs.list_lost(connection, places=("", self.place), before=seconds_from_now(-LEASE_SECONDS))
 
-    def _read_states(self, job_ids: Sequence[str]) -> dict[str, str]:
+    def _list_current(self, attempts: Sequence[str]) -> set[str]:
+        """Return those of these attempts that were neither cancelled nor followed by another one."""
         with self.records().read() as connection:
-            return jobs.read_states(connection, job_ids)
+            present = jobs.read_attempts(connection, [attempt.partition(".")[0] for attempt in attempts])
+        return {f"{job_id}.{attempt}" for job_id, attempt in present.items()}
 
     def _leave(self, system: SystemDatabase) -> None:
         """Hand what this worker was doing back to the queues, so that others need not wait until it counts as dead."""
@@ -360,6 +364,16 @@ class JobWorker:
 def workflow_id(job: JobRow, *, attempt: int = 0) -> str:
     """Return the id of the workflow of an attempt."""
     return f"{job.id}.{attempt or job.attempt}"
+
+
+async def _first_step(before: str) -> int:
+    """Return the step with which a run goes on: the one that failed in the attempt before, or was not done."""
+    from dbos import DBOS
+
+    steps = await DBOS.list_workflow_steps_async(before)
+    numbers = [step["function_id"] for step in steps]
+    failed = [step["function_id"] for step in steps if _has_failed(step["output"])]
+    return min(failed) if failed else max(numbers, default=0) + 1
 
 
 def _has_failed(output: Any) -> bool:

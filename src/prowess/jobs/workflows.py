@@ -77,7 +77,7 @@ async def run_workflow(job_id: str) -> None:
 
         return await DBOS.run_step_async({"name": name}, step)
 
-    with _worker().doing(job_id):
+    with _worker().doing(DBOS.workflow_id or ""):
         await _worker().execution.run(job_id, attempt, journal)
 
 
@@ -101,21 +101,21 @@ async def batch_workflow(job_id: str) -> None:
         for handle in handles:
             await handle.get_result(polling_interval_sec=RESULT_SECONDS)
 
-    with _worker().doing(job_id):
+    with _worker().doing(DBOS.workflow_id or ""):
         await _worker().execution.batch(job_id, attempt, do_chunks)
 
 
 @DBOS.workflow(name="prowess_chunk")
 async def chunk_workflow(job_id: str, attempt: int, first: int) -> None:
     """Run the items of one chunk. Each has its own record, so that no step is needed."""
-    with _worker().doing(job_id):
+    with _worker().doing(f"{job_id}.{attempt}"):
         await _worker().execution.chunk(job_id, attempt, first)
 
 
 @DBOS.workflow(name="prowess_task")
 async def task_workflow(job_id: str) -> None:
     """Do a task of authoring. It stores its own steps, so that none is needed here."""
-    with _worker().doing(job_id):
+    with _worker().doing(DBOS.workflow_id or ""):
         await _worker().execution.task(job_id, _read_attempt())
 
 

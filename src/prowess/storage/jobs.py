@@ -190,10 +190,10 @@ def change(
     return get(connection, job_id)
 
 
-def read_states(connection: sa.Connection, job_ids: Sequence[str]) -> dict[str, str]:
-    """Return the state of each job that exists."""
-    rows = connection.execute(sa.select(_T.id, _T.state).where(_T.id.in_(job_ids)))
-    return {row.id: row.state for row in rows}
+def read_attempts(connection: sa.Connection, job_ids: Sequence[str]) -> dict[str, int]:
+    """Return the present attempt of each of these jobs that was not cancelled."""
+    present = sa.select(_T.id, _T.attempt).where(_T.id.in_(job_ids), _T.state != "cancelled")
+    return {row.id: row.attempt for row in connection.execute(present)}
 
 
 def list_lost(connection: sa.Connection, *, places: Sequence[str], before: str) -> list[JobRow]:
