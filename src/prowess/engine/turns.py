@@ -98,7 +98,10 @@ def _activate(context: Context, package: ContextPackage, decision: TurnDecision)
         text = resources.activation.text(context.actor, session.id, outline.slug)
     else:
         resources.gate.check(context.actor, "load", read_subject(context.catalog, store, outline))
-        text = read_skill_text(context.catalog, decision.skill, context.actor).block
+        read = read_skill_text(context.catalog, decision.skill, context.actor)
+        if read.outline.digest != outline.digest:
+            raise _changed(outline)
+        text = read.block
     artifacts = tuple(_unchanged(store.get_artifact(artifact_id), outline) for artifact_id in ids)
     return Turn(decision=decision, artifacts=artifacts, session=session, text=text)
 
@@ -137,5 +140,9 @@ def _artifact_id(outline: SkillOutline, name: str) -> str:
 def _unchanged(artifact: Artifact | None, outline: SkillOutline) -> Artifact:
     # The gate decided about the outline's digest, so the content of another revision must not be returned.
     if artifact is None or artifact.revision != outline.digest:
-        raise Conflict(f"The skill {outline.slug!r} changed while it was being read.", hint="Try again.")
+        raise _changed(outline)
     return artifact
+
+
+def _changed(outline: SkillOutline) -> Conflict:
+    return Conflict(f"The skill {outline.slug!r} changed while it was being read.", hint="Try again.")
