@@ -466,3 +466,21 @@ async def test_a_sync_is_published(local: Prowess, upstream: ScriptedFetcher) ->
 
     [event] = [event for event in await local.events.list() if event.name == "source_synced"]
     assert (event.data["source_id"], event.data["status"], event.data["counts"]) == (source, "ok", {"added": 1})
+
+
+async def test_skills_that_are_installed_once_or_deleted_with_a_source_are_published(
+    local: Prowess, upstream: ScriptedFetcher
+) -> None:
+    has(upstream, {"one": "First.", "two": "Second."})
+    await local.sources.install("github", URL, slug="one", scope="user")
+    await local.skills.delete("one")
+    source = await add(local)
+    await local.sources.sync(source)
+    await local.sources.delete(source, remove_skills=True)
+
+    changes = [event.data for event in await local.events.list(names=["catalog_changed"])]
+    assert changes == [
+        {"action": "install", "skill": "one", "count": 1},
+        {"action": "delete", "skill": "one", "count": 1},
+        {"action": "delete", "skill": None, "count": 2},
+    ]

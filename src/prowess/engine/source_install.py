@@ -87,7 +87,9 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
             for outcome in outcomes
             if outcome.skill is not None
         ]
-        ledger.append(connection, actor.organization, audits=entries)
+        user = actor.user if scope == "user" else ""
+        events = ledger.catalog_events("install", len(entries), slug=slug, user=user)
+        ledger.append(connection, actor.organization, audits=entries, events=events)
 
     request = SaveRequest(reading=reading, actor=actor.label, note=provenance.source_url or "", provenance=provenance)
     store = cast("DatabaseStore", resources.writable(scope))
@@ -97,6 +99,7 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
         resources.mark_changed()
         # The write may have created a database, which is one more store.
         context.catalog.stores()
+    resources.wake(actor.organization)
     context.catalog.scans.of_package(reading.package)
     return outcome.saved
 

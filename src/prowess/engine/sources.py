@@ -302,13 +302,16 @@ class Sources(Part):
                 )
                 for slug in slugs
             ]
-            ledger.append(connection, source.organization_id, audits=entries)
+            slug = slugs[0] if len(slugs) == 1 else ""
+            events = ledger.catalog_events("delete", len(slugs), slug=slug, user=source.user_id)
+            ledger.append(connection, source.organization_id, audits=entries, events=events)
             sources.remove_items(connection, source, slugs)
 
         with self._context.resources.records().read() as connection:
             items = sources.list_items(connection, source)
         store.delete_skills({item.slug: item.digest for item in items.values()}, finish, actor=actor.label)
         self._context.resources.mark_changed()
+        self._context.resources.wake(source.organization_id)
         return len(removed)
 
     def _find(self, source_id: str) -> Source:
