@@ -229,6 +229,25 @@ async def test_a_job_whose_process_died_before_it_was_handed_over_is_done_by_the
     assert ended.state == "succeeded"
 
 
+async def test_a_worker_that_others_wrongly_gave_up_begins_again_what_nobody_took_over(
+    place, line, station, monkeypatch
+):
+    monkeypatch.setattr(worker, "BEAT_SECONDS", 0.05)
+    station.gate = asyncio.Event()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_run(line("one", inputs={"n": 1}))
+        await station.begun.wait()
+        station.begun.clear()
+        # As another process does after both were suspended, such as a laptop, before this one takes the work again.
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
+            assert database.execute("DELETE FROM job_workers").rowcount == 1
+        await asyncio.wait_for(station.begun.wait(), 10)
+        station.gate.set()
+        ended = await asyncio.wait_for(prowess.jobs.wait(job.id), 10)
+    assert ended.state == "succeeded"
+    assert station.lines() == ["one 1"]
+
+
 async def test_a_batch_that_another_process_cancels_leaves_no_traceback(place, line, station, monkeypatch, caplog):
     monkeypatch.setattr(worker, "WATCH_SECONDS", 60.0)  # DBOS is the first to notice
     station.gate = asyncio.Event()

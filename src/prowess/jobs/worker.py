@@ -295,18 +295,15 @@ class JobWorker:
 
     async def _take_over(self) -> None:
         """Send a heartbeat; hand the unfinished workflows of dead workers back to their queues."""
-        from dbos import DBOS
-
         if not await offload(self._show_life):
-            # Others believed that this worker was dead, and have its workflows now.
-            for attempt in list(self._doing):
-                self._cancel_tasks(attempt)
+            # Others believed that this worker was dead, and took its workflows. It may have got some of them again since.
+            tasks = [task for tasks in self._doing.values() for task in tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await _hand_back(self.id)
         for dead in await offload(self._claim_dead):
-            pending = await DBOS.list_workflows_async(
-                status="PENDING", executor_id=dead, load_input=False, load_output=False
-            )
-            for queue, ids in by_queue(pending).items():
-                await DBOS.resume_workflows_async(ids, queue_name=queue)
+            await _hand_back(dead)
             await offload(self._forget_worker, dead)
         for job in await offload(self._list_lost):
             await self._hand_over(job)  # not `hand_over`, which would wait for the start that this is a part of
@@ -359,6 +356,17 @@ class JobWorker:
         with self.records().write() as connection:
             jobs.requeue(connection, [one.partition(".")[0] for one in pending])
             jobs.remove_worker(connection, self.id)
+
+
+async def _hand_back(worker_id: str) -> None:
+    """Hand what a worker has begun and not ended back to the queues."""
+    from dbos import DBOS
+
+    pending = await DBOS.list_workflows_async(
+        status="PENDING", executor_id=worker_id, load_input=False, load_output=False
+    )
+    for queue, ids in by_queue(pending).items():
+        await DBOS.resume_workflows_async(ids, queue_name=queue)
 
 
 def workflow_id(job: JobRow, *, attempt: int = 0) -> str:
