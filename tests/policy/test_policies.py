@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from prowess.errors import Invalid, Refused
 from prowess.policy.actor import PERMISSIONS, Actor
 from prowess.policy.configuration import Policies
+from prowess.policy.grants import EnvGrants
 from prowess.policy.organization import OrgPolicy
 
 
@@ -71,6 +73,20 @@ def test_nobody_else_changes_a_setting_and_the_attempt_is_written_down(
     assert policies.read(ann) == OrgPolicy()
     assert desk.outcomes() == [("configure", "denied")] * 3
     assert desk.audit()[0].detail["reason"] == "setting skill_synced_policy"
+
+
+def test_a_tenant_who_would_change_what_skills_reach_on_the_server_is_refused_and_written_down(
+    desk: Any, policies: Policies, ann: Actor
+) -> None:
+    tenant = replace(ann, channel="http")
+    with pytest.raises(Refused, match="allowed_binaries is about the machine"):
+        policies.change_all(tenant, {"approval_minutes": 5, "allowed_binaries": ["git"]})
+    with pytest.raises(Refused, match="skill_env is about the machine"):
+        EnvGrants(desk.database).allow(tenant, slug="triage", digest="d", declared=("KEY",), name="KEY")
+
+    assert policies.read(ann) == OrgPolicy()
+    assert desk.outcomes() == [("configure", "denied")] * 2
+    assert desk.audit()[0].detail["rule"] == "machine"
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.errors import Refused
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
-from prowess.policy.gate import admit
+from prowess.policy.gate import Admission, admit
 from prowess.policy.organization import (
     MACHINE_SETTINGS,
     SETTING_NAMES,
@@ -131,7 +131,7 @@ class Policies:
             before = org_settings.get_settings(connection, organization)
             action = f"setting {', '.join(decide)[:80]}"
             # Configuring depends on permission and role alone, so that an administrator can repair an unreadable setting.
-            admission = admit(connection, actor, "configure", None, policy=OrgPolicy.of(before), reason=action)
+            admission = admit_settings(connection, actor, decide, policy=OrgPolicy.of(before), reason=action)
             audits = admission.audits
             if admission.error is None:
                 audits = tuple(
@@ -165,21 +165,28 @@ def _slugs(stored: Any) -> set[str]:
     return {slug for slug in json_list(stored) if isinstance(slug, str)}
 
 
-def check_machine_setting(actor: Actor, name: str) -> None:
-    """Raise `Refused` if the setting is about the machine of a server, and the actor is a tenant of it.
+def admit_settings(
+    connection: sa.Connection, actor: Actor, names: Collection[str], *, policy: OrgPolicy, reason: str
+) -> Admission:
+    """Decide whether an actor may change settings, with the audit row of a refusal.
 
     An administrator of an organization decides for the organization. Which programs, folders, addresses and variables of
     the machine skills may reach is up to its operator, or every tenant could reach what belongs to the others.
     """
-    if name in MACHINE_SETTINGS and actor.is_tenant:
-        raise Refused(
-            f"{name} is about the machine of the server, so it cannot be changed over HTTP.",
-            hint=f"Ask the operator of the server to run `prowess policy set {name} …` there.",
-        )
+    admission = admit(connection, actor, "configure", None, policy=policy, reason=reason)
+    machine = sorted(MACHINE_SETTINGS.intersection(names))
+    if admission.error is not None or not machine or not actor.is_tenant:
+        return admission
+    error = Refused(
+        f"{machine[0]} is about the machine of the server, so it cannot be changed over HTTP.",
+        hint=f"Ask the operator of the server to run `prowess policy set {machine[0]} …` there.",
+    )
+    [entry] = admission.audits
+    denied = replace(entry, outcome="denied", detail={**entry.detail, "rule": "machine", "why": error.message})
+    return replace(admission, error=error, audits=(denied,))
 
 
 def _store_setting(connection: sa.Connection, actor: Actor, name: str, before: Any, value: Any) -> AuditEntry:
-    check_machine_setting(actor, name)
     if value is None:
         check_setting_name(name)
         org_settings.unset_setting(connection, actor.organization, name)

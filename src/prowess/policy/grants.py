@@ -18,8 +18,7 @@ from typing import Literal
 
 from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import Actor
-from prowess.policy.configuration import check_machine_setting, read_policy
-from prowess.policy.gate import admit
+from prowess.policy.configuration import admit_settings, read_policy
 from prowess.policy.organization import OrgPolicy, check_setting
 from prowess.sandbox.roots import Root, is_credential_store, is_hidden, is_private
 from prowess.skill.needs import Needs, split_root
@@ -343,13 +342,12 @@ class EnvGrants:
         self, actor: Actor, slug: str, digest: str, name: str, outcome: str, change: Callable[[_EnvGrantMap], None]
     ) -> None:
         organization = actor.organization
-        check_machine_setting(actor, ENV_SETTING)
         with self._database.write() as connection:
             # All grants are one setting: without the lock, one of two concurrent changes would be lost.
             org_settings.hold(connection, organization, ENV_SETTING)
             policy = read_policy(connection, organization)
             action = f"environment {name[:80]} for {slug[:80]}"
-            admission = admit(connection, actor, "configure", None, policy=policy, reason=action)
+            admission = admit_settings(connection, actor, (ENV_SETTING,), policy=policy, reason=action)
             audits = admission.audits
             if admission.error is None:
                 grants: _EnvGrantMap = {
