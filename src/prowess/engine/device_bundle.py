@@ -129,7 +129,9 @@ class BundleReader:
             context.catalog.stores()
             accepted = [self._acceptance(result) for result in results.values() if result.accepted]
             count = sum(result.outcome == "done" for result in results.values())
-            gate.end(actor, "install", outcome, accepted=accepted, path=self._location.shown, kept=count)
+            deleted = [slug for slug, one in results.items() if one.change == "deleted" and one.outcome == "done"]
+            detail = {"path": self._location.shown, "kept": count, "deleted": deleted}
+            gate.end(actor, "install", outcome, accepted=accepted, changed=count, **detail)
         return results
 
     def diff(self, one: Difference) -> str:

@@ -222,15 +222,19 @@ class Gate:
         outcome: str = "done",
         *,
         accepted: Sequence[Acceptance] = (),
+        changed: int = 0,
         **detail: Any,
     ) -> None:
-        """Log how the action ended, and store what it means to accept, with a row for each skill, together."""
+        """Log how the action ended, and store what it means to accept, with a row for each skill, together.
+
+        Publish how many skills were `changed`, by default those that are accepted now.
+        """
         each = [
             _entry(actor, "trust", acceptance.how, slug=acceptance.slug, digest=acceptance.digest)
             for acceptance in accepted
         ]
         user = accepted[0].user_id if accepted else ""
-        changes = catalog_events(action, len(accepted), user=user)
+        changes = catalog_events(action, changed or len(accepted), user=user)
         slug = _only([one.slug for one in accepted] or detail.get("names", ()))
         self._append(actor, [*each, _entry(actor, action, outcome, slug=slug, detail=detail)], accepted, changes)
 

@@ -420,6 +420,19 @@ def test_a_pull_is_in_the_audit_log_with_what_it_accepted(paired):
     assert ("install", "begun", "") in rows
 
 
+def test_what_a_pull_deletes_is_in_the_audit_log_and_published(paired):
+    laptop, desktop = paired
+    laptop.delete("release")
+    laptop.push()
+    seen = [event.number for event in desktop.open().events.list()]
+    desktop.pull()
+    assert desktop.open().audit.rows()[-1].detail["deleted"] == ["release"]
+    later = [event for event in desktop.open().events.list() if event.number not in seen]
+    assert [(event.name, event.data) for event in later] == [
+        ("catalog_changed", {"action": "install", "skill": None, "count": 1})
+    ]
+
+
 def test_the_key_is_in_a_file_that_only_the_owner_reads(paired):
     laptop, _ = paired
     assert (laptop.home / "sync.key").stat().st_mode & 0o777 == 0o600
