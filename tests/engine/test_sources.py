@@ -484,3 +484,18 @@ async def test_skills_that_are_installed_once_or_deleted_with_a_source_are_publi
         {"action": "delete", "skill": "one", "count": 1},
         {"action": "delete", "skill": None, "count": 2},
     ]
+
+
+async def test_a_skill_that_could_not_be_installed_has_its_failure_in_the_audit(
+    local: Prowess, place: Any, upstream: ScriptedFetcher
+) -> None:
+    has(upstream, {"one": "First."})
+    await add(local)  # the database is there
+    with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database, database:
+        database.execute("ALTER TABLE events RENAME TO elsewhere")
+
+    with pytest.raises(Unavailable):
+        await local.sources.install("github", URL)
+
+    rows = [(row.action, row.outcome) for row in await local.audit.rows()]
+    assert rows[-2:] == [("install", "begun"), ("install", "failed: unavailable")]

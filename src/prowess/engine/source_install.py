@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -95,13 +96,18 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
     store = cast("DatabaseStore", resources.writable(scope))
     try:
         [outcome] = store.save_requests([request], finish)
+        stored = outcome.saved
+    except ProwessError as error:
+        with suppress(ProwessError):  # raise the first error, not one of the log
+            resources.gate.end(actor, "install", f"failed: {error.code}", names=[slug])
+        raise
     finally:
         resources.mark_changed()
         # The write may have created a database, which is one more store.
         context.catalog.stores()
     resources.wake(actor.organization)
     context.catalog.scans.of_package(reading.package)
-    return outcome.saved
+    return stored
 
 
 def _choose(context: Context, skills: tuple[FetchedSkill, ...], slug: str) -> tuple[FetchedSkill, Reading]:
