@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused, SpendExceeded, Unavailable
-from prowess.jobs import worker
+from prowess.jobs import execution, worker
 from prowess.llm import models
 from prowess.llm.model import Reply, Request, Usage
 from prowess.policy.actor import Actor, agent_of, local_person
@@ -227,6 +227,28 @@ async def test_a_job_whose_process_died_before_it_was_handed_over_is_done_by_the
         with pytest.raises(Unavailable, match="'strange' in the database was changed by another program"):
             await prowess.jobs.retry("strange")
     assert ended.state == "succeeded"
+
+
+async def test_a_job_ends_although_the_database_is_away_when_it_does(place, line, station, monkeypatch, caplog):
+    monkeypatch.setattr(execution, "AWAY_SECONDS", 0.02)
+    station.gate = asyncio.Event()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_run(line("one", inputs={"n": 1}))
+        await station.begun.wait()
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database:
+            database.execute("ALTER TABLE jobs RENAME TO elsewhere")
+            station.gate.set()
+            seen = ""
+            while "The state of a job is stored later" not in seen:
+                await asyncio.sleep(0.01)
+                seen = caplog.text
+            database.execute("ALTER TABLE elsewhere RENAME TO jobs")
+        failed = await asyncio.wait_for(prowess.jobs.wait(job.id), 10)
+        await prowess.jobs.retry(job.id)
+        ended = await prowess.jobs.wait(job.id)
+    assert failed.error is not None
+    assert (failed.state, failed.error.code, ended.state) == ("failed", "unavailable", "succeeded")
+    assert station.lines() == ["one 1"]
 
 
 async def test_a_worker_that_others_wrongly_gave_up_begins_again_what_nobody_took_over(

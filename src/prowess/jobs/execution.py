@@ -14,7 +14,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 
@@ -29,20 +31,19 @@ from prowess.errors import (
     ProwessError,
     Refused,
     RunFailed,
+    Unavailable,
 )
-from prowess.jobs.job import event_data, stored_request
+from prowess.jobs.job import change_job, stored_request
 from prowess.jobs.tasks import find_task
 from prowess.policy.actor import stored_actor
 from prowess.policy.people import current_actor
 from prowess.run.request import RunRequest, StepJournal
 from prowess.run.result import RunResult
 from prowess.skill.kinds import JsonObject
-from prowess.storage import jobs, ledger
+from prowess.storage import jobs
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
-from prowess.storage.jobs import OPEN, JobRow
-from prowess.storage.jobs import jobs as job_table
-from prowess.storage.ledger import EventEntry
+from prowess.storage.jobs import JobRow
 from prowess.threads import offload, offload_to_completion
 
 CHUNK_ITEMS = 50
@@ -53,6 +54,9 @@ APPROVAL_SECONDS = 3600.0
 
 PROGRESS_SECONDS = 1.0
 """How often the progress of a task is stored."""
+
+AWAY_SECONDS, AWAY_TIMES = 2.0, 1_800
+"""How long to wait before the state of a job is stored again while the database is away, and how often."""
 
 _STOPPING = (Refused, Conflict, NotFound, NoModel)
 """Errors that every further item would have too: a spending limit, a skill that changed, no model, a withdrawn approval."""
@@ -104,7 +108,7 @@ class Execution:
         self._records = records
         self._wake = wake
         self._redact = redact
-        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._ended: list[_EndedItem] = []
         self._storing = asyncio.Lock()
 
@@ -124,8 +128,7 @@ class Execution:
         """Do a task of authoring, and store its progress about every second."""
 
         async def work(job: JobRow, engine: Engine) -> None:
-            progress = _Progress()
-            do = find_task(job.request["task"])
+            progress, do = _Progress(), find_task(job.request["task"])
 
             async def do_task() -> JsonObject:
                 return await do(engine, job.id, job.request["parameters"], progress.hear)
@@ -164,7 +167,7 @@ class Execution:
         if job is None or job.attempt != attempt or not job.is_open:
             return
         engine = await self._acting(job)
-        slots = self._slots.setdefault(job_id, asyncio.Semaphore(int(job.request["concurrency"])))
+        slots = self._slots.setdefault(f"{job_id}.{attempt}", asyncio.Semaphore(int(job.request["concurrency"])))
         stopped: list[ProwessError] = []
 
         async def do(position: int, text: str) -> None:
@@ -237,20 +240,22 @@ class Execution:
 
     async def _guard(self, job_id: str, attempt: int, work: Callable[[JobRow, Engine], Awaitable[None]]) -> None:
         """Begin a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
-        began = sa.func.coalesce(job_table.c.started_at, now())
-        job = await self._change(job_id, attempt, {"state": "running", "approval_id": None, "started_at": began})
+        began = sa.func.coalesce(jobs.jobs.c.started_at, now())
+        values = {"state": "running", "approval_id": None, "started_at": began}
+        job = await _when_back(partial(self._change, job_id, attempt, values))
         if job is None:
             return
         try:
             await work(job, await self._acting(job))
         except ProwessError as error:
-            await self._finish(job, "failed", error)
+            failure = error
         except Exception as error:
             log.exception("The job %s failed.", job_id)
             hint = "This is a bug in Prowess. The log has the traceback."
-            await self._finish(job, "failed", ProwessError(f"The job failed: {type(error).__name__}.", hint=hint))
-        finally:
-            self._slots.pop(job_id, None)
+            failure = ProwessError(f"The job failed: {type(error).__name__}.", hint=hint)
+        else:
+            return
+        await _when_back(partial(self._finish, job, "failed", failure))
 
     async def _acting(self, job: JobRow) -> Engine:
         """Return the engine of whoever started the job, with the permissions that they still have."""
@@ -379,18 +384,15 @@ class Execution:
             return work(connection)
 
 
-def change_job(connection: sa.Connection, job_id: str, values: Mapping[str, Any], *, attempt: int = 0) -> JobRow | None:
-    """Change a job that has not ended, and append the event; return None if it has ended."""
-    changed = jobs.change(connection, job_id, values, states=OPEN, attempt=attempt)
-    if changed is not None:
-        append_event(connection, changed)
-    return changed
-
-
-def append_event(connection: sa.Connection, job: JobRow) -> None:
-    """Append the event that a job has changed."""
-    entry = EventEntry(name="job_changed", data=event_data(job), user_id=job.user_id, subject=job.skill_slug)
-    ledger.append(connection, job.organization_id, events=[entry])
+async def _when_back(store: Callable[[], Awaitable[T]]) -> T:
+    """Store the state of a job as soon as the database takes it: its workflow would end for good, and the job never."""
+    for _ in range(AWAY_TIMES):
+        try:
+            return await store()
+        except Unavailable as error:
+            log.warning("The state of a job is stored later: %s", error)
+            await asyncio.sleep(AWAY_SECONDS)
+    return await store()
 
 
 def _first(errors: BaseExceptionGroup[ProwessError]) -> ProwessError:

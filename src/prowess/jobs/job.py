@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.skill.kinds import JsonObject
+from prowess.storage import jobs, ledger
 from prowess.storage.driver_errors import reading
 from prowess.storage.jobs import OPEN, JobKind, JobRow, JobState
+from prowess.storage.ledger import EventEntry
 from prowess.storage.rows import convert_row
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 DEFAULT_CONCURRENCY = 4
 MAX_CONCURRENCY = 256
@@ -118,3 +124,17 @@ def stored_request(row: JobRow, inputs: JsonObject | None, *, run_id: str) -> Ru
             digest=row.skill_digest,
             spend_limit=spend_limit,
         )
+
+
+def change_job(connection: sa.Connection, job_id: str, values: Mapping[str, Any], *, attempt: int = 0) -> JobRow | None:
+    """Change a job that has not ended, and append the event; return None if it has ended."""
+    changed = jobs.change(connection, job_id, values, states=OPEN, attempt=attempt)
+    if changed is not None:
+        append_event(connection, changed)
+    return changed
+
+
+def append_event(connection: sa.Connection, job: JobRow) -> None:
+    """Append the event that a job has changed."""
+    entry = EventEntry(name="job_changed", data=event_data(job), user_id=job.user_id, subject=job.skill_slug)
+    ledger.append(connection, job.organization_id, events=[entry])

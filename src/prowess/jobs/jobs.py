@@ -17,12 +17,13 @@ from prowess.engine.context import Context
 from prowess.engine.engine import Engine
 from prowess.engine.records import SHORTEST_ID, find_by_id, read_rows
 from prowess.errors import ApprovalRequired, Conflict, Invalid, Refused
-from prowess.jobs.execution import append_event, change_job
 from prowess.jobs.job import (
     DEFAULT_CONCURRENCY,
     MAX_CONCURRENCY,
     MAX_NAME_CHARS,
     Job,
+    append_event,
+    change_job,
     request_record,
     to_job,
 )
