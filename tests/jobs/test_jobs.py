@@ -239,7 +239,7 @@ async def test_a_job_ends_although_the_database_is_away_when_it_does(place, line
             database.execute("ALTER TABLE jobs RENAME TO elsewhere")
             station.gate.set()
             seen = ""
-            while "The state of a job is stored later" not in seen:
+            while "A job waits for the database" not in seen:
                 await asyncio.sleep(0.01)
                 seen = caplog.text
             database.execute("ALTER TABLE elsewhere RENAME TO jobs")
@@ -249,6 +249,25 @@ async def test_a_job_ends_although_the_database_is_away_when_it_does(place, line
     assert failed.error is not None
     assert (failed.state, failed.error.code, ended.state) == ("failed", "unavailable", "succeeded")
     assert station.lines() == ["one 1"]
+
+
+async def test_a_batch_goes_on_when_a_database_that_was_away_is_back(place, line, station, monkeypatch, caplog):
+    monkeypatch.setattr(execution, "AWAY_SECONDS", 0.02)
+    station.gate = asyncio.Event()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_batch(line("one"), [{"n": 1}, {"n": 2}], concurrency=2)
+        await station.begun.wait()
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database:
+            database.execute("ALTER TABLE jobs RENAME TO elsewhere")
+            station.gate.set()
+            seen = ""
+            while "A job waits for the database" not in seen:
+                await asyncio.sleep(0.01)
+                seen = caplog.text
+            database.execute("ALTER TABLE elsewhere RENAME TO jobs")
+        ended = await asyncio.wait_for(prowess.jobs.wait(job.id), 10)
+    assert (ended.state, ended.done) == ("succeeded", 2)
+    assert sorted(station.lines()) == ["one 1", "one 2"]
 
 
 async def test_a_worker_that_others_wrongly_gave_up_begins_again_what_nobody_took_over(

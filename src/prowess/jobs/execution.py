@@ -55,8 +55,8 @@ APPROVAL_SECONDS = 3600.0
 PROGRESS_SECONDS = 1.0
 """How often the progress of a task is stored."""
 
-AWAY_SECONDS, AWAY_TIMES = 2.0, 1_800
-"""How long to wait before the state of a job is stored again while the database is away, and how often."""
+AWAY_SECONDS, AWAY_TIMES = 2.0, 300
+"""How long a job waits before it tries again to reach a database that is away, and how often."""
 
 _STOPPING = (Refused, Conflict, NotFound, NoModel)
 """Errors that every further item would have too: a spending limit, a skill that changed, no model, a withdrawn approval."""
@@ -242,7 +242,7 @@ class Execution:
         """Begin a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
         began = sa.func.coalesce(jobs.jobs.c.started_at, now())
         values = {"state": "running", "approval_id": None, "started_at": began}
-        job = await _when_back(partial(self._change, job_id, attempt, values))
+        job = await when_back(partial(self._change, job_id, attempt, values))
         if job is None:
             return
         try:
@@ -255,7 +255,7 @@ class Execution:
             failure = ProwessError(f"The job failed: {type(error).__name__}.", hint=hint)
         else:
             return
-        await _when_back(partial(self._finish, job, "failed", failure))
+        await when_back(partial(self._finish, job, "failed", failure))
 
     async def _acting(self, job: JobRow) -> Engine:
         """Return the engine of whoever started the job, with the permissions that they still have."""
@@ -384,15 +384,15 @@ class Execution:
             return work(connection)
 
 
-async def _when_back(store: Callable[[], Awaitable[T]]) -> T:
-    """Store the state of a job as soon as the database takes it: its workflow would end for good, and the job never."""
+async def when_back(work: Callable[[], Awaitable[T]]) -> T:
+    """Do what needs the database as soon as it answers: a workflow that fails ends for good, and its job never."""
     for _ in range(AWAY_TIMES):
         try:
-            return await store()
+            return await work()
         except Unavailable as error:
-            log.warning("The state of a job is stored later: %s", error)
+            log.warning("A job waits for the database: %s", error)
             await asyncio.sleep(AWAY_SECONDS)
-    return await store()
+    return await work()
 
 
 def _first(errors: BaseExceptionGroup[ProwessError]) -> ProwessError:

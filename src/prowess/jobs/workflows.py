@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbos import DBOS, ScheduleInput, SetEnqueueOptions, SetWorkflowID
 
 from prowess.errors import ProwessError
+from prowess.jobs.execution import when_back
 from prowess.skill.kinds import JsonObject
 from prowess.storage import jobs
 from prowess.storage.clock import seconds_from_now
@@ -109,7 +111,7 @@ async def batch_workflow(job_id: str) -> None:
 async def chunk_workflow(job_id: str, attempt: int, first: int) -> None:
     """Run the items of one chunk. Each has its own record, so that no step is needed."""
     with _worker().doing(f"{job_id}.{attempt}"):
-        await _worker().execution.chunk(job_id, attempt, first)
+        await when_back(partial(_worker().execution.chunk, job_id, attempt, first))
 
 
 @DBOS.workflow(name="prowess_task")
