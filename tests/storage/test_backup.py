@@ -259,6 +259,26 @@ def test_a_log_that_a_lost_database_left_is_not_applied_to_the_restored_one(
     assert [kept.read_bytes() for kept in path.parent.glob("*.replaced-*-wal")] == [left]
 
 
+def test_a_log_that_belongs_to_the_old_backup_is_not_applied_to_the_new_one(
+    path: Path, tmp_path: Path, seals: Seals, pack
+) -> None:
+    before = fill(path, seals, pack)
+    copy = tmp_path / "copy.db"
+    log = copy.with_name("copy.db-wal")
+    back_up(path, copy, seals)
+    database = open_database(copy, seals)  # somebody looks into the backup, and is killed
+    DatabaseStore(database, scope="account").save(pack("three"))
+    left = log.read_bytes()
+    database.close()
+    log.write_bytes(left)
+
+    back_up(path, copy, seals, replace=True)
+
+    database = open_database(copy, seals)
+    assert read(database) == before
+    database.close()
+
+
 def test_a_database_is_no_place_for_its_own_backup(path: Path, seals: Seals, pack) -> None:
     fill(path, seals, pack)
     number = path.stat().st_ino

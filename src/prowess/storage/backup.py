@@ -211,6 +211,8 @@ def _move_into_place(copy: Path, target: Path, *, replace: bool) -> None:
     with copy.open("rb+") as file:
         os.fsync(file.fileno())
     if replace:
+        for side in _side_files(target):
+            side.unlink()
         copy.replace(target)
     else:
         try:
@@ -227,8 +229,7 @@ def _move_into_place(copy: Path, target: Path, *, replace: bool) -> None:
 def _set_aside(target: Path) -> Path | None:
     """Keep a database under another name, with its side files, while its own name stays; return that name.
 
-    Side files stay behind if a process is killed, and SQLite would apply them to the restored file, also if the database
-    itself is gone. Return None then. Raise `Unavailable` if another process uses the database.
+    Return None if there are at most side files. Raise `Unavailable` if another process uses the database.
     """
     replaced = target.with_name(f"{target.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     try:
@@ -244,11 +245,15 @@ def _set_aside(target: Path) -> Path | None:
                 hint="Stop `prowess serve`, `prowess mcp` and every other program that uses it, then try again.",
             ) from error
         # A damaged database is what backups are for: keep it as it is.
-    for suffix in ("-wal", "-shm", "-journal"):
-        side = target.with_name(target.name + suffix)
-        if side.exists():
-            side.rename(replaced.with_name(replaced.name + suffix))
+    for side in _side_files(target):
+        side.rename(replaced.with_name(replaced.name + side.name.removeprefix(target.name)))
     if not target.exists():
         return None
     os.link(target, replaced)
     return replaced
+
+
+def _side_files(path: Path) -> list[Path]:
+    """Return the logs beside a database. A killed process leaves them, and SQLite applies them to any file of that name."""
+    named = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
+    return [side for side in named if side.exists()]
