@@ -105,10 +105,11 @@ async def test_a_retried_run_goes_on_with_the_artifact_in_which_it_was_cancelled
     assert station.lines("begin") == ["one 7", "two 7", "two 7", "three 7"]
 
 
-async def test_a_retried_run_that_has_not_ended_goes_on_after_another_retry(place, line, station):
+async def test_a_retried_run_that_has_not_ended_goes_on_after_another_retry(each_place, station):
     station.told = lambda name, _: broken() if name == "two" else None
-    async with place.open() as prowess:
-        job = await prowess.jobs.start_run(line(inputs={"n": 7}), name="steps")
+    each_place.write("line", skill_files())
+    async with each_place.open() as prowess:
+        job = await prowess.jobs.start_run(RunRequest(slug="line", inputs={"n": 7}), name="steps")
         await prowess.jobs.wait(job.id)
         station.told = lambda *_: None
         station.gate, station.begun = asyncio.Event(), asyncio.Event()
