@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,7 @@ async def test_a_sync_that_fails_after_its_source_was_deleted_is_told(
         await local.sources.delete(source)
 
     upstream.before = delete
-    with pytest.raises(Conflict, match="was deleted, was given another address"):
+    with pytest.raises(Conflict, match="was deleted or changed"):
         await local.sources.sync(source)
 
 
@@ -301,12 +302,34 @@ async def test_a_new_address_stops_the_sync_of_the_old_one(acme: Prowess, upstre
         await acme.sources.update(source, config={**CONFIG, "path": "more"})
 
     upstream.before = move
-    with pytest.raises(Conflict, match="was given another address"):
+    with pytest.raises(Conflict, match="was deleted or changed"):
         await acme.sources.sync(source)
 
     stored = await acme.sources.get(source)
     assert (await bodies(acme), stored.revision, stored.is_syncing) == ({}, "", False)
     assert (await acme.sources.sync(source)).counts == {"added": 1}
+
+
+async def test_a_change_of_what_happens_to_removed_skills_counts_at_once_and_keeps_the_pinned_key(
+    acme: Prowess, upstream: ScriptedFetcher
+) -> None:
+    def has_signed(bodies: Mapping[str, str]) -> None:
+        fetched = has(upstream, bodies)
+        upstream.answers[URL] = replace(fetched, state=replace(fetched.state, key="ours", sequence=7))
+
+    has_signed({"one": "First.", "two": "Second."})
+    source = (await acme.sources.create("Runbooks", "github", {**CONFIG, "on_removed": "keep"})).id
+    await acme.sources.sync(source)
+    has_signed({"one": "First."})
+    await acme.sources.sync(source)
+    kept = await bodies(acme)
+
+    await acme.sources.update(source, config={**CONFIG, "on_removed": "delete"})
+
+    stored = await acme.sources.get(source)
+    assert (stored.pinned_key, stored.sequence, stored.fetched_url) == ("ours", 7, URL)
+    await acme.sources.sync(source)
+    assert (kept, await bodies(acme)) == ({"one": "First.", "two": "Second."}, {"one": "First."})
 
 
 async def test_a_cancelled_sync_lets_the_next_one_begin(local: Prowess, upstream: ScriptedFetcher) -> None:

@@ -91,8 +91,8 @@ class SourceSync:
             result = await self._attempt(take, watch)
         except SyncStopped as stopped:
             raise Conflict(
-                f"The sync of the source {self._source.name!r} was stopped: the source was deleted, was given another"
-                " address, or another sync of it began.",
+                f"The sync of the source {self._source.name!r} was stopped: the source was deleted or changed, or another"
+                " sync of it began.",
                 hint="Look at the source, and sync it again if it is still there.",
             ) from stopped
         except BaseException:

@@ -112,6 +112,9 @@ CHANGEABLE = frozenset({"name", "config", "enabled"})
 """The fields of a source that a person changes."""
 STATE = ("fetched_url", "revision", "tree", "etag", "checked_at", "sequence")
 """The fields that record the state of the source at its last sync."""
+COMPARED = ("revision", "tree", "etag")
+"""Those of them from which a sync sees that nothing has changed."""
+ON_REMOVED = "on_removed"
 
 
 def add_source(connection: sa.Connection, source: Source, by: str) -> Source:
@@ -145,19 +148,31 @@ def list_automatic(connection: sa.Connection) -> list[Source]:
 
 
 def change_source(connection: sa.Connection, source: Source, changes: Mapping[str, Any]) -> None:
-    """Change fields of a source. A new address forgets the state of the old one, and takes its lease from a running sync.
+    """Change fields of a source. A new address forgets the state of the old one, which says nothing about the new.
 
-    Otherwise that sync would go on to write the skills of the old address, and its state as that of the new one.
+    If it is decided anew what happens to removed skills, the next sync compares again. Both take the lease from a running
+    sync, which would go on to write the skills of the old address, and its state as that of the new one.
     """
     values: dict[str, Any] = {name: changes[name] for name in CHANGEABLE & changes.keys()}
-    if "config" in values and _address(values["config"]) != _address(source.config):
-        values |= {name: 0 if name == "sequence" else "" for name in (*STATE, "pinned_key")}
-        values |= {"lease_owner": None, "lease_until": None}
+    if "config" in values:
+        values |= _forget(source.config, values["config"])
     _update(connection, source, {**values, "updated_at": now()})
 
 
+def _forget(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that say nothing about a new configuration, emptied."""
+    free = {"lease_owner": None, "lease_until": None}
+    if _address(after) != _address(before):
+        return free | {name: 0 if name == "sequence" else "" for name in (*STATE, "pinned_key")}
+    return free | dict.fromkeys(COMPARED, "") if after.get(ON_REMOVED) != before.get(ON_REMOVED) else {}
+
+
 def _address(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name not in ("sync_policy", "sync_interval_minutes")}
+    return {
+        name: value
+        for name, value in config.items()
+        if name not in ("sync_policy", "sync_interval_minutes", ON_REMOVED)
+    }
 
 
 def delete_source(connection: sa.Connection, source: Source) -> None:
