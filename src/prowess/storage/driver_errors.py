@@ -103,12 +103,14 @@ def reading(row: str) -> Generator[None]:
         ) from error
 
 
-def wrong_value() -> Unavailable:
-    """Return the error for a row with a value of a type that Prowess does not store in its column."""
-    return Unavailable(
-        "A row in the database was changed by another program and cannot be read: a value has the wrong type.",
-        hint="Run `prowess doctor`, which names the values that are wrong.",
-    )
+class WrongValue(Unavailable):
+    """A row has a value of a type that Prowess does not store in its column."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A row in the database was changed by another program and cannot be read: a value has the wrong type.",
+            hint="Run `prowess doctor`, which names the values that are wrong.",
+        )
 
 
 def _translate_sqlalchemy_error(error: BaseException, location: str) -> ProwessError | None:

@@ -70,6 +70,7 @@ def report_error(error: Exception) -> int:
         discard_stdout()
         error = _from_os_error(error)
     if isinstance(error, ProwessError):
+        error = _name_wrong_values(error)
         # Imported here because a command that succeeds does not need it.
         error.hint = adapt_install_commands(error.hint)
         _print_error(error)
@@ -170,12 +171,9 @@ def print_findings(findings: Sequence[Mapping[str, Any]], *, indent: int = 4) ->
 def _report_bug(error: Exception) -> int:
     if os.environ.get("PROWESS_DEBUG"):
         raise error
-    with suppress(Exception):
-        from prowess.engine.doctor import find_damage
-
-        if damage := find_damage():
-            _print_error(damage)
-            return exit_code(damage)
+    if damage := _find_damage():
+        _print_error(damage)
+        return exit_code(damage)
     click.echo(
         f"Internal error: {type(error).__name__}: {clean(str(error))}\n"
         "This is a bug in Prowess; your skills are not affected. Run again with PROWESS_DEBUG=1 for the traceback, and "
@@ -183,6 +181,20 @@ def _report_bug(error: Exception) -> int:
         err=True,
     )
     return 70
+
+
+def _name_wrong_values(error: ProwessError) -> ProwessError:
+    from prowess.storage.driver_errors import WrongValue
+
+    return (isinstance(error, WrongValue) and _find_damage()) or error
+
+
+def _find_damage() -> ProwessError | None:
+    with suppress(Exception):
+        from prowess.engine.doctor import find_damage
+
+        return find_damage()
+    return None
 
 
 _PIP_COMMAND = lazy_pattern(r"pip install '?prowess\[([a-z0-9,_-]+)\]'?")
