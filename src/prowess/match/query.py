@@ -147,10 +147,8 @@ MAX_TERMS = 200
 """Only the rarest terms of a long message are searched for."""
 MAX_COMPARED_WORDS = 64
 """Only the rarest words of a long message are compared individually."""
-SHORT_MESSAGE, LONG_MESSAGE = 10, 40
-"""Messages with up to so many different words are short; with this many or more, long."""
-SHORT_LEXICAL_WEIGHT, LONG_LEXICAL_WEIGHT = 0.044, 0.066
-"""The weight of BM25F in short and long messages, where the cosine weighs 1."""
+LEXICAL_WEIGHT = 0.044
+"""The weight of BM25F, where the cosine weighs 1. Measured: more in long messages makes them worse, also those of 100 words."""
 WHOLE_WEIGHT = 0.5
 """What a skill gains that has all words of a message: a name that only one skill has finds it, whatever it means."""
 RARE_PART = 0.5
@@ -188,7 +186,7 @@ class Query:
     strengths: dict[int, int]
     """The terms to search for, in the order of the message: from it, its corrections, and then the context."""
     lexical_weight: float
-    """How much words count beside meaning: more in long messages, of which encoders understand less."""
+    """How much words count beside meaning: more in messages of one or two words, which are often names."""
     meant: dict[int, str]
     """The word of the message behind each term, '' for context."""
     places: list[dict[int, int]]
@@ -237,7 +235,7 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         rare=frozenset([term for term in rarest if weights[term] >= _RARE_WEIGHT and terms.is_rare(term)]),
         total=total,
         strengths=strengths,
-        lexical_weight=_lexical_weight(len(counts), sum(terms.rarity[term] for term in weights)),
+        lexical_weight=round(LEXICAL_WEIGHT + WHOLE_WEIGHT / max(sum(terms.rarity[term] for term in weights), 1.0), 6),
         meant={term: terms.meant[term] for term in strengths},
         places=terms.places,
         embedded=embedded,
@@ -258,14 +256,6 @@ def _count_words(text: str) -> tuple[dict[str, int], list[Word]]:
 def _weigh(words: Iterable[Word]) -> float:
     """Return the sum of the general weights of words, 1 for an informative one."""
     return sum([known.weight for known in words]) / FULL_WEIGHT
-
-
-def _lexical_weight(words: int, rarity: float) -> float:
-    """Return the weight of words beside meaning, given their number and the sum of their rarities."""
-    low, high = math.log(SHORT_MESSAGE), math.log(LONG_MESSAGE)
-    share = min(max((math.log(max(words, 1)) - low) / (high - low), 0.0), 1.0)
-    by_length = SHORT_LEXICAL_WEIGHT + share * (LONG_LEXICAL_WEIGHT - SHORT_LEXICAL_WEIGHT)
-    return round(by_length + WHOLE_WEIGHT / max(rarity, 1.0), 6)
 
 
 def _trim_middle(message: str) -> str:
