@@ -103,14 +103,15 @@ def reading(row: str) -> Generator[None]:
         ) from error
 
 
-class WrongValue(Unavailable):
-    """A row has a value of a type that Prowess does not store in its column."""
+WRONG_VALUE_HINT = "Run `prowess doctor`, which names the values that are wrong."
 
-    def __init__(self) -> None:
-        super().__init__(
-            "A row in the database was changed by another program and cannot be read: a value has the wrong type.",
-            hint="Run `prowess doctor`, which names the values that are wrong.",
-        )
+
+def wrong_value() -> Unavailable:
+    """Return the error for a row with a value of a type that Prowess does not store in its column."""
+    return Unavailable(
+        "A row in the database was changed by another program and cannot be read: a value has the wrong type.",
+        hint=WRONG_VALUE_HINT,
+    )
 
 
 def _translate_sqlalchemy_error(error: BaseException, location: str) -> ProwessError | None:

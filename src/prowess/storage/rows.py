@@ -20,7 +20,7 @@ import pydantic_core
 from prowess.errors import Invalid
 from prowess.patterns import lazy_pattern
 from prowess.skill.kinds import FrozenModel
-from prowess.storage.driver_errors import PLAIN_TEXT_HINT, WrongValue, reading
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT, reading, wrong_value
 from prowess.storage.sqlite_driver import real_connection
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def check_types(kind: Callable[..., Row], row: Mapping[Any, Any]) -> Row:
     made = kind(**row)
     values_of, types = _typed_fields(kind)
     if not all(map(isinstance, values_of(made), types)):
-        raise WrongValue
+        raise wrong_value()
     return made
 
 

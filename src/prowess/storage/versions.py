@@ -22,7 +22,7 @@ from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
-from prowess.storage.driver_errors import WrongValue, reading
+from prowess.storage.driver_errors import reading, wrong_value
 from prowess.storage.owner import Tenant
 from prowess.storage.rows import LazyStatements, decode_json, lock_name
 
@@ -85,7 +85,7 @@ def _current_position(connection: sa.Connection, tenant: Tenant) -> _Position:
     feed, newest = sql.NEWEST.first(connection, {**_log_key(tenant), "most": 1}) or (None, "")
     if connection.dialect.name != "postgresql":
         if not isinstance(feed, int | None):
-            raise WrongValue
+            raise wrong_value()
         end = feed + 1 if feed is not None else 0
         return _Position(least=end, end=end, open=frozenset(), log="", newest=newest)
     snapshot, log = connection.execute(sql.SNAPSHOT).one()

@@ -184,9 +184,9 @@ def _report_bug(error: Exception) -> int:
 
 
 def _name_wrong_values(error: ProwessError) -> ProwessError:
-    from prowess.storage.driver_errors import WrongValue
+    from prowess.storage.driver_errors import WRONG_VALUE_HINT
 
-    return (isinstance(error, WrongValue) and _find_damage()) or error
+    return (error.hint == WRONG_VALUE_HINT and _find_damage()) or error
 
 
 def _find_damage() -> ProwessError | None:
