@@ -25,6 +25,7 @@ from prowess.errors import (
 )
 from prowess.net.scripted import ScriptedHttpClient
 from prowess.policy.actor import Actor, agent_of
+from prowess.skill.draft import SkillDraft
 from prowess.sources.registries.clawhub import ClawHubRegistry
 from prowess.sources.registries.ranking import rank_entries
 from prowess.sources.registries.registry import RegistryEntry, is_registry_id
@@ -287,10 +288,37 @@ async def test_an_installed_skill_says_where_it_came_from_and_is_used_only_after
         }  # fmt: skip
         with pytest.raises(ApprovalRequired):
             await engine.as_actor(agent_of(ANN)).enable("postgres-triage", session=await engine.sessions.open("chat"))
-        with pytest.raises(DuplicateSkill):
-            await engine.registries.install(POSTGRES)
         audited = [(one.action, one.outcome) for one in await engine.audit.rows() if one.slug == "postgres-triage"]
         assert ("install", "done") in audited
+
+
+async def test_an_installed_skill_is_updated_by_another_installation_from_its_page(here: Any, skills_sh: SkillsShStub):
+    async with here.open(ANN) as engine:
+        first = await engine.registries.install(POSTGRES)
+        assert (await engine.registries.install(POSTGRES)).digest == first.digest
+        assert len(await engine.skills.history("postgres-triage")) == 1
+        skills_sh.add(POSTGRES, files={"SKILL.md": skill_md("postgres-triage", body="Look at the locks.")})
+        second = await engine.registries.install(POSTGRES)
+        assert [one.digest for one in await engine.skills.history("postgres-triage")] == [first.digest, second.digest]
+        with pytest.raises(ApprovalRequired):
+            await engine.as_actor(agent_of(ANN)).enable("postgres-triage", session=await engine.sessions.open("chat"))
+        done = [one.action for one in await engine.audit.rows() if one.outcome == "done"]
+        assert sorted(done) == ["install", "update"]
+
+
+async def test_an_installation_never_replaces_a_skill_of_another_origin_or_one_that_was_edited(
+    here: Any, skills_sh: SkillsShStub
+):
+    skills_sh.add("zed/tools/postgres-triage", files={"SKILL.md": skill_md("postgres-triage", body="Drop the tables.")})
+    async with here.open(ANN) as engine:
+        await engine.registries.install(POSTGRES)
+        with pytest.raises(DuplicateSkill):
+            await engine.registries.install("zed/tools/postgres-triage")
+        row = await engine.skills.row("postgres-triage")
+        edited = SkillDraft(content=skill_md("postgres-triage", body="Ask Bo first."))
+        await engine.skills.update_document("postgres-triage", edited, expected=row.digest)
+        with pytest.raises(DuplicateSkill):
+            await engine.registries.install(POSTGRES)
 
 
 async def test_an_installation_refuses_other_files_than_were_shown(here: Any, skills_sh: SkillsShStub):

@@ -57,49 +57,62 @@ async def install_from(
 
 
 def install_package(context: Context, package: Package, provenance: Provenance, scope: Scope) -> Skill:
-    """Store a package that was fetched, with where it came from. Raise `DuplicateSkill` if the slug is taken. Blocking."""
+    """Store a package that was fetched, with where it came from; see `install_reading`. Blocking."""
     return install_reading(context, accept(package, context.resources.limits), provenance, scope)
 
 
 def install_reading(context: Context, reading: Reading, provenance: Provenance, scope: Scope) -> Skill:
-    """Store a skill that was fetched and read. Raise `DuplicateSkill` if the slug is taken. Blocking."""
+    """Store a skill that was fetched and read, as the next version of what was installed from the same address. Blocking.
+
+    Raise `DuplicateSkill` if the slug is taken by another skill, or by one that was edited here.
+    """
     actor, resources = context.actor, context.resources
     slug = accepted_skill(reading)[0].slug
-    nearer = SCOPES.index(scope)
+    replaced = ""
     for store in context.catalog.stores():
-        if SCOPES.index(store.scope) >= nearer and store.get_digest(slug) is not None:
+        if SCOPES.index(store.scope) < SCOPES.index(scope) or (digest := store.get_digest(slug)) is None:
+            continue
+        if store.scope != scope or not _is_from(store.get_skill_by_name(slug), provenance):
             raise DuplicateSkill(
                 f"The slug {slug!r} is already taken in the {store.scope} scope.",
                 hint="Delete or rename that skill first. A skill from elsewhere never hides one of yours.",
             )
-    resources.gate.begin(actor, "install", source_url=provenance.source_url, slug=slug, scope=scope)
+        replaced = digest
+    action = "update" if replaced else "install"
+    resources.gate.begin(actor, action, source_url=provenance.source_url, slug=slug, scope=scope)
 
     def finish(connection: sa.Connection, outcomes: list[SaveOutcome]) -> None:
         entries = [
             AuditEntry(
                 actor=actor.label,
                 channel=actor.channel,
-                action="install",
+                action=action,
                 slug=slug,
                 digest=reading.package.digest,
                 outcome="done",
                 detail={"source_url": provenance.source_url, "source_ref": provenance.source_ref},
             )
             for outcome in outcomes
-            if outcome.skill is not None
+            if outcome.changed
         ]
         user = actor.user if scope == "user" else ""
-        events = ledger.catalog_events("install", len(entries), slug=slug, user=user)
+        events = ledger.catalog_events(action, len(entries), slug=slug, user=user)
         ledger.append(connection, actor.organization, audits=entries, events=events)
 
-    request = SaveRequest(reading=reading, actor=actor.label, note=provenance.source_url or "", provenance=provenance)
+    request = SaveRequest(
+        reading=reading,
+        expected=replaced or None,
+        actor=actor.label,
+        note=provenance.source_url or "",
+        provenance=provenance,
+    )
     store = cast("DatabaseStore", resources.writable(scope))
     try:
         [outcome] = store.save_requests([request], finish)
         stored = outcome.saved
     except ProwessError as error:
         with suppress(ProwessError):  # raise the first error, not one of the log
-            resources.gate.end(actor, "install", f"failed: {error.code}", names=[slug])
+            resources.gate.end(actor, action, f"failed: {error.code}", names=[slug])
         raise
     finally:
         resources.mark_changed()
@@ -108,6 +121,11 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
     resources.wake(actor.organization)
     context.catalog.scans.of_package(reading.package)
     return stored
+
+
+def _is_from(skill: Skill | None, provenance: Provenance) -> bool:
+    """Return True if a skill was installed from this address. An edit ends that, and a source updates its own skills."""
+    return skill is not None and not skill.provenance.source_id and skill.provenance.source_url == provenance.source_url
 
 
 def _choose(context: Context, skills: tuple[FetchedSkill, ...], slug: str) -> tuple[FetchedSkill, Reading]:

@@ -88,6 +88,8 @@ def test_install_needs_a_look_first_and_takes_exactly_that(prowess: Prowess, reg
     done = prowess("registry", "install", "a/b/lock-waits", "--digest", digest, "--json").json
     assert (done["slug"], done["scope"], done["source_type"]) == ("lock-waits", "account", "marketplace")
     assert "has exactly these files" in prowess("registry", "show", "a/b/lock-waits").out
+    registry.add("a/b/lock-waits", files={"SKILL.md": skill_md("lock-waits", body="Look at the locks first.")})
+    assert "installing replaces it" in prowess("registry", "show", "a/b/lock-waits").out
     registry.add("a/b/other")
     assert "other files" in prowess("registry", "install", "a/b/other", "--digest", digest).err
     assert prowess("registry", "install", "a/b/other", "--yes").code == 0

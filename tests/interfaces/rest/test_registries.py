@@ -90,7 +90,9 @@ def test_a_skill_is_installed_as_on_the_page(api: Any, registry: SkillsShStub):
     row = made.json()
     assert (row["slug"], row["source_type"], row["trust"]) == ("postgres-triage", "marketplace", "synced")
     assert row["source_url"] == f"https://skills.sh/{POSTGRES}"
-    assert api("POST", "/api/v1/skills", json=body).status_code == 409
+    assert api("POST", "/api/v1/skills", json=body).json()["digest"] == row["digest"]
+    registry.add("zed/tools/postgres-triage")
+    assert api("POST", "/api/v1/skills", json={**body, "source_url": "zed/tools/postgres-triage"}).status_code == 409
     registry.add("acme/runbooks/other")
     wrong = {**body, "source_url": "acme/runbooks/other", "digest": "0" * 64}
     assert api("POST", "/api/v1/skills", json=wrong).status_code == 409

@@ -253,7 +253,11 @@ function Install({ detail, onInstalled }: { detail: Detail; onInstalled: () => v
   return (
     <div class="browse-install">
       {problem && <ProblemBox problem={problem} />}
-      {here && <p class="quiet">{t("browse.other_here", { slug: detail.slug })}</p>}
+      {here && (
+        <p class="quiet">
+          {t(here.source_url === detail.entry.url ? "browse.older_here" : "browse.other_here", { slug: detail.slug })}
+        </p>
+      )}
       {isDangerous && (
         <label class="browse-read">
           <input type="checkbox" checked={isRead} onChange={(event) => setRead(event.currentTarget.checked)} />{" "}

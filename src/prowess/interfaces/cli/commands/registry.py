@@ -116,7 +116,8 @@ def show_registry_skill(id: str, text: bool, registry: str, cli: Cli) -> None:
 def install_registry_skill(id: str, scope: Scope | None, digest: str, yes: bool, registry: str, cli: Cli) -> None:
     """Show a skill as `show` does, ask, and install exactly the files that were shown.
 
-    It stays marked as coming from elsewhere: the first use asks, unless the policy `skill_synced_policy` says otherwise.
+    What was installed from the same page is replaced; earlier versions stay in its history. The skill stays marked as coming
+    from elsewhere: the first use asks, unless the policy `skill_synced_policy` says otherwise.
     """
     sha256 = digest.removeprefix("sha256:")
     if not sha256:
@@ -219,6 +220,8 @@ def _describe_installed(found: RegistryPreview) -> str:
     where = f"{found.installed['scope']}:{found.installed['slug']}"
     if found.installed["same"]:
         return f"yes, {where} has exactly these files"
+    if found.installed["source_url"] == found.entry.url:
+        return f"{where} is from here, with other files: installing replaces it"
     return f"{where} has this name and other files"
 
 
