@@ -167,6 +167,7 @@ def test_a_found_skill_is_accepted_on_its_page_copied_and_the_copy_is_deleted(
     view.check_access()
     page.get_by_role("button", name="Accept this content").click()
     expect(page.get_by_role("button", name="Review and accept")).to_have_count(0)
+    expect(page.get_by_text("written or accepted here")).to_be_visible()
 
     page = view.go("/skills/comms.incident-style")
     page.get_by_role("button", name="Copy").click()

@@ -33,8 +33,10 @@ export function Facts({ skill }: { skill: Skill }) {
         )}
         <dt>{t("skill.source")}</dt>
         <dd>
-          {/* Nothing is known about the source of files that lie in a folder. */}
-          {t(`skill.source_${skill.trust === "found" ? "found" : (skill.source_type as "manual")}`)}
+          {/* Nothing is known about the source of files that lie in a folder, also after a person has accepted them. */}
+          {skill.scope === "system"
+            ? scopeLabel("system")
+            : t(`skill.source_${skill.trust === "found" ? "found" : (skill.source_type as "manual")}`)}
           {skill.source_url && <span class="quiet"> {skill.source_url}</span>}
         </dd>
         {skill.updated_at && (
