@@ -99,6 +99,7 @@ def test_ids_have_no_control_characters(field: str) -> None:
         ("web", "", True),
         ("agent:web", "acme", True),
         ("mcp:cursor", "acme", True),
+        ("mcp-remote:cursor", "acme", True),
         ("mcp:cursor", "", False),
         ("library", "acme", False),
         ("terminal", "", False),

@@ -21,6 +21,8 @@ AGENT_PREFIX = "agent:"
 _NAME_LIMIT = 200
 _LOOP_PREFIX = "agent:"
 _REMOTE_CHANNELS = ("http", "web")
+REMOTE_MCP = "mcp-remote:"
+"""The beginning of the channel of an MCP client that may be on another machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,8 @@ class Actor:
 
     An agent never has `approvals.resolve` or `admin`, even if they are passed; every actor that is not a person is an
     agent. Names are checked so that no `label` can be mistaken for another one. `channel` is how the actor connected
-    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`, `web`, or `agent:CHANNEL` for the agent of a conversation that a person has
-    through this channel); it gives no rights and is recorded with everything the actor does. `token` is the id of the token
+    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `mcp-remote:CLIENT`, `http`, `web`, or `agent:CHANNEL` for the agent of a
+    conversation that a person has through this channel); it gives no rights and is recorded with everything the actor does. `token` is the id of the token
     that the actor acts with, if there is one; tokens that are created with it do not outlive it.
     """
 
@@ -67,7 +69,15 @@ class Actor:
         Over MCP, that is every member of an organization: only a server has them.
         """
         channel = self.channel.removeprefix(_LOOP_PREFIX)
-        return channel in _REMOTE_CHANNELS or (bool(self.organization) and channel.startswith("mcp:"))
+        return channel in _REMOTE_CHANNELS or (bool(self.organization) and channel.startswith(("mcp:", REMOTE_MCP)))
+
+    @property
+    def can_use_paths(self) -> bool:
+        """True if the actor is certainly at this machine, so that paths of its files are of use.
+
+        A single user's MCP client on another machine may do the same as one at this machine, but has other files.
+        """
+        return not self.is_remote and not self.channel.removeprefix(_LOOP_PREFIX).startswith(REMOTE_MCP)
 
     @property
     def is_tenant(self) -> bool:

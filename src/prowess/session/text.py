@@ -74,7 +74,7 @@ def compose_skill_text(
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
     standing = read_standing(catalog, store, outline, hidden)
-    return compose_text(outline, artifacts, standing, folder="" if actor.is_remote else standing.folder)
+    return compose_text(outline, artifacts, standing, folder=standing.folder if actor.can_use_paths else "")
 
 
 def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:

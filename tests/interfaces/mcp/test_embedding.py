@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from prowess.feed.metrics import CONTENT_TYPE
+from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.mcp.http import MAX_OPENING_BYTES, NOBODY, asgi_app, wrap_server
 from prowess.interfaces.mcp.server import make_security, make_server
@@ -233,3 +234,35 @@ def test_a_request_that_opens_a_session_or_a_stream_cannot_be_long(small_web):
         assert (refused.status_code, "more than 65,536 bytes" in refused.text) == (413, True)
     assert ask(small_web, "ann", "initialize", **HELLO).status_code == 200
     assert modern(small_web, "ann", "tools/call", name="list_skills", arguments={"tag": long}).status_code == 200
+
+
+async def accept_all(engine):
+    await engine.trust.accept(await engine.trust.preview(), proof="reviewed")
+
+
+@pytest.mark.parametrize(
+    ("peer", "host", "header", "is_here"),
+    [
+        ("127.0.0.1", "localhost:8090", {}, True),
+        ("::1", "[::1]:8090", {}, True),
+        ("192.168.1.20", "localhost", {}, False),
+        ("", "localhost", {}, False),
+        ("127.0.0.1", "skills.example", {}, False),
+        ("127.0.0.1", "localhost", {"X-Forwarded-For": "127.0.0.1"}, False),
+        ("127.0.0.1", "localhost", {"Forwarded": "for=127.0.0.1"}, False),
+    ],
+)
+def test_only_a_client_at_this_machine_learns_the_folder_of_a_skill(
+    workspace, write_skill, peer, host, header, is_here
+):
+    folder = write_skill("cutter", "---\nname: cutter\ndescription: Cuts.\n---\n\nRun `{baseDir}/cut.sh`.\n")
+    engine = Prowess.open(workspace)
+    caller = Caller(actor=agent_of(local_person("ann")))
+    hosts = {"skills.example", *LOOPBACK_HOSTS}
+    app = asgi_app(engine, callers={"one": caller}.get, keys=[b"k" * 32], hosts=hosts, path="/skills")
+    with TestClient(app, base_url=f"http://{host}", client=(peer, 50000)) as web:
+        web.headers.update(header)
+        web.portal.call(accept_all, engine)
+        loaded = modern(web, "one", "tools/call", name="load_skill", arguments={"name": "cutter"}).text
+        web.portal.call(engine.close)
+    assert (f"{folder}/cut.sh" in loaded, "`cut.sh`" in loaded) == (is_here, not is_here), loaded

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mcp.server.context import ServerRequestContext
 
 from prowess.errors import Invalid
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller, agent_name
+from prowess.net.addresses import is_loopback
+from prowess.policy.actor import REMOTE_MCP
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 Context = ServerRequestContext[Any, Any]
 
 CONVERSATION_META = "prowess/conversation"
 """The key in `_meta` with which a client without a session names the conversation of a request."""
 
+_PROXY_HEADERS = frozenset(
+    {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
+)
 _MAX_CONVERSATION_CHARS = 200
 _MAX_CLIENT_CHARS = 200
 _MAX_SESSION_CHARS = _MAX_CONVERSATION_CHARS - len("mcp:")
@@ -27,16 +36,24 @@ def caller_of(context: Context, default: Caller) -> Caller:
     caller: Caller = default if request is None else request.scope[SCOPE_KEY]
     client = context.session.client_params
     # Cut, because the names of clients are kept.
-    return _name_caller(caller, "" if client is None else client.client_info.name[:_MAX_CLIENT_CHARS])
+    name = "" if client is None else client.client_info.name[:_MAX_CLIENT_CHARS]
+    return _name_caller(caller, name, request is None or _is_from_this_machine(request))
+
+
+def _is_from_this_machine(request: Request) -> bool:
+    """Return True if no other machine can have sent a request. A proxy shows in its headers, or in the host."""
+    if request.client is None or not is_loopback(request.client.host) or not _PROXY_HEADERS.isdisjoint(request.headers):
+        return False
+    return is_loopback(urlsplit(f"//{request.headers.get('host', '')}").hostname or "")
 
 
 @lru_cache(maxsize=256)
-def _name_caller(caller: Caller, client: str) -> Caller:
+def _name_caller(caller: Caller, client: str, is_here: bool) -> Caller:
     """Return the caller with its client as the channel, and named after it where it has no name of its own.
 
     Cached: every request of a client asks for the same one.
     """
-    channel = f"mcp:{agent_name(client, 'unknown')}"
+    channel = ("mcp:" if is_here else REMOTE_MCP) + agent_name(client, "unknown")
     name = agent_name(client, caller.actor.name) if caller.named_by_client else caller.actor.name
     return replace(
         caller,
