@@ -194,6 +194,13 @@ async def test_without_the_sidecar_the_way_without_it_is_named(place, triage, as
     assert (kept.state, model.requests) == ("refused", [])
 
 
+async def test_too_few_cases_are_refused_before_the_sidecar_is_installed(place, triage, ask, model):
+    triage(place, cases=make_cases()[:5])
+    async with place.open() as prowess:
+        with pytest.raises(Refused, match="Too few cases"):  # the sidecar is missing here, too
+            await prowess.optimize.run(ask(model=model, method="gepa"))
+
+
 async def test_states_of_another_version_are_optimised_again_and_offered(with_sidecar, triage, tmp_path):
     async def find_better(request, *_):
         assert request.program.state["metadata"]["dependency_versions"] == {"dspy": "3.3.0"}

@@ -21,7 +21,7 @@ from prowess.authoring.optimize.proposal import (
 from prowess.authoring.optimize.records import Records
 from prowess.authoring.optimize.watch import watch_approved
 from prowess.engine.engine import Engine
-from prowess.errors import Conflict, Invalid, ProwessError, Refused, Unavailable
+from prowess.errors import Conflict, Invalid, ProwessError, Refused
 from prowess.policy.actor import actor_record
 from prowess.run.selection import select_artifacts
 from prowess.session.text import format_diff
@@ -259,25 +259,10 @@ class Optimizations:
     async def _do(
         self, row: ProposalRow, request: OptimizationRequest, on_progress: OptimizationListener, *, graceful: bool
     ) -> Proposal:
-        await self._install_sidecar(row, request)
         # The row has the skill and the artifact by their full names.
         request = replace(request, skill=row.skill_slug, artifact=row.artifact)
         optimizer = Optimizer(self._engine, row, request, on_progress=on_progress, graceful=graceful)
         return to_proposal(await optimizer.run())
-
-    async def _install_sidecar(self, row: ProposalRow, request: OptimizationRequest) -> None:
-        """Install the sidecar if it is needed and missing. If that fails, the optimization is refused."""
-        if not request.needs_sidecar:
-            return
-        try:
-            await offload(self._context.resources.install_sidecar, lambda _: None)
-        except Unavailable as error:
-            reason = f"{error.message} {error.hint} `--method rewrite` needs no sidecar.".strip()
-            await self._records.change(
-                row.id, {"state": "refused", "reason": reason, "finished_at": now()}, states=("running",)
-            )
-            error.hint = f"{error.hint} `--method rewrite` needs no sidecar.".strip()
-            raise
 
     async def _store_version(self, base: Skill, change: Change, row: ProposalRow, note: str) -> None:
         note_text = f"Optimized with {row.method} (proposal {row.id[:8]}). {row.reason}"

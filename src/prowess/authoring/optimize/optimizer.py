@@ -29,7 +29,7 @@ from prowess.authoring.optimize.records import Records
 from prowess.authoring.optimize.search import Plan, read_cases
 from prowess.authoring.optimize.trigger_plan import TriggerPlan, read_queries
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, Conflict, ProwessError
+from prowess.errors import ApprovalRequired, Conflict, ProwessError, Unavailable
 from prowess.run.request import RunRequest
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
@@ -171,7 +171,17 @@ class Optimizer:
         # The gate decides whether the actor may run the skill as it is.
         run_request = RunRequest(slug=skill.slug, artifacts=(request.artifact,), inputs=cases[0].inputs or {})
         await self._engine.runs.admit(run_request)
+        if request.needs_sidecar:
+            await self._install_sidecar()
         return plan
+
+    async def _install_sidecar(self) -> None:
+        """Install the sidecar if it is missing. It takes minutes, so all that can refuse an optimization is checked before."""
+        try:
+            await offload(self._context.resources.install_sidecar, lambda _: None)
+        except Unavailable as error:
+            error.hint = f"{error.hint} `--method rewrite` needs no sidecar.".strip()
+            raise
 
     def _read_skill(self) -> tuple[Skill, Package]:
         store, skill = self._context.catalog.find(f"{self._row.scope}:{self._row.skill_slug}")
