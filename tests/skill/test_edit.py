@@ -163,12 +163,29 @@ parameters: {type: object, properties: {text: {type: string}}}
     update = {"trigger_phrases": ("take notes", "minutes"), "version": "2.0.0", "output_schema": {"type": "object"}}
     package = rewrite_package(skill.model_copy(update=update), pack)
     assert package.get("agents/prowess.yaml").content.decode() == (
-        "# by hand\ntitle: Notes   # short\ntriggers:\n  - take notes\n  - minutes\n\n# the release\nversion: '2.0.0'\n"
+        "# by hand\ntitle: Notes   # short\ntriggers:\n  - take notes\n  # as people say it\n"
+        "  - minutes\n\n# the release\nversion: '2.0.0'\n"
         "parameters: {type: object, properties: {text: {type: string}}}\noutput_schema:\n  type: object\n"
     )
+    other = rewrite_package(skill.model_copy(update={"trigger_phrases": ("minutes",)}), pack)
+    assert b"triggers:\n  - minutes\n\n# the release" in other.get("agents/prowess.yaml").content
     none_left = rewrite_package(skill.model_copy(update={"trigger_phrases": ()}), pack)
     assert b"triggers" not in none_left.get("agents/prowess.yaml").content
     assert b"# the release\nversion: '1.0.0'\n" in none_left.get("agents/prowess.yaml").content
+
+
+def test_an_added_artifact_leaves_the_comments_of_the_others():
+    written = b"# by hand\nartifacts:\n  # the main one\n  - path: prompts/check.j2   # short\n    fallback: instructions\n\n# wanted\ntags: [a]\n"
+    prompt = File(path="prompts/check.j2", content=b"Check {{ text }}")
+    sidecar = File(path="agents/prowess.yaml", content=written)
+    pack = Package(name="notes", files=(File(path="SKILL.md", content=SKILL_MD.encode()), sidecar, prompt))
+    skill = read_package(pack).skill
+    new = PromptTemplate(name="other", content="{{ text }}", ordinal=2, fallback="check")
+    package = rewrite_package(skill.model_copy(update={"artifacts": (*skill.artifacts, new)}), pack)
+    assert package.get("agents/prowess.yaml").content == written.replace(
+        b"\n\n# wanted", b"\n  - path: prompts/other.j2\n    ordinal: 2\n    fallback: check\n\n# wanted"
+    )
+    assert read_package(package).skill.artifact("other").fallback == "check"
 
 
 @pytest.mark.parametrize(

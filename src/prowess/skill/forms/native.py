@@ -223,7 +223,8 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
     if plain:
         fields["not_artifacts"] = plain
     files = [skill_md.file, *files, *_free_files(original, files)]
-    return _with_kept_sidecar(skill, fields, files, original) or _with_sidecar(
+    placed = skill.model_copy(update={"artifacts": tuple(artifacts)})
+    return _with_kept_sidecar(placed, fields, files, entries, original) or _with_sidecar(
         skill.name, fields, files, artifacts, entries, original.limits
     )
 
@@ -345,18 +346,20 @@ def _free_files(original: Original, files: list[File]) -> list[File]:
     return [file for file in original.others if file.path not in used_paths and file.path != SIDECAR]
 
 
-def _with_kept_sidecar(skill: Skill, fields: JsonObject, files: list[File], original: Original) -> list[File] | None:
+def _with_kept_sidecar(
+    skill: Skill, fields: JsonObject, files: list[File], entries: list[JsonObject], original: Original
+) -> list[File] | None:
     """Return the files with the sidecar that was there, comments and all, if it still makes this skill or can be edited to."""
     sidecar = original.package.get(SIDECAR)
     if sidecar is None:
         return None
-    expected, before = dump_content(skill), original.reading.skill
-    was = expected if before is None else dump_content(before)
-    changed = {
-        key: fields.get(key) for key, field in SKILL_FIELDS.items() if not same_json(was[field], expected[field])
-    }
-    for content in (sidecar.content, edit_sidecar(sidecar.content, changed, original.limits)):
-        written = [*files, replace(sidecar, content=content)]
+    expected, was = dump_content(skill), dump_content(original.reading.skill or skill)
+    edit = {key: fields.get(key) for key, field in SKILL_FIELDS.items() if not same_json(was[field], expected[field])}
+    listed = sidecar_of(original.package, limits=original.limits).artifacts
+    known = [entry.get("path") for entry in listed]
+    added = [*listed, *(one for one in entries if set(one) != {"path"} and one.get("path") not in known)]
+    for changes in ({}, edit, {**edit, "artifacts": added}, {**edit, "artifacts": entries}):
+        written = [*files, replace(sidecar, content=edit_sidecar(sidecar.content, changes, original.limits))]
         reading = read(Candidate(Package.written(skill.name, written), original.limits))
         is_valid = not any(problem.severity == "error" for problem in reading.problems)
         if is_valid and reading.skill is not None and same_json(dump_content(reading.skill), expected):

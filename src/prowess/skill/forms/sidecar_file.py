@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 from pydantic import BeforeValidator, Field, ValidationError
 
 from prowess.errors import Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.filenames import SIDECAR
 from prowess.skill.forms.data import parse_yaml
 from prowess.skill.forms.form import MAX_LISTED_FIELDS, error
@@ -20,6 +21,7 @@ from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml_writer import dump
 from prowess.suggestions import did_you_mean
 
+_ITEM = lazy_pattern(r"( *)- ")
 RUN_FIELDS = ("observability", "produces_artifacts", *NEED_FIELDS)
 """Fields about running a skill that descriptors also have. A skill keeps them in `extra`."""
 
@@ -146,7 +148,7 @@ def dump_sidecar(fields: JsonObject) -> bytes:
 def edit_sidecar(data: bytes, changes: JsonObject, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """Return a sidecar with some fields replaced, added, or removed (None). All other lines stay as the author wrote them.
 
-    A file that is not written with one field after the other is returned unchanged. Callers read the result back.
+    To a list that only grows, the new items are added. A file that is not written with one field after the other is returned unchanged. Callers read the result back.
     """
     if not changes:
         return data
@@ -168,5 +170,18 @@ def edit_sidecar(data: bytes, changes: JsonObject, limits: Limits = DEFAULT_LIMI
         # Comments before the next field belong to that field.
         while end > first + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
             end -= 1
-        lines[first:end] = new.pop(name)
+        items = _new_items(lines[first:end], parsed.object[name], changes[name])
+        lines[first:end] = [*lines[first:end], *items] if items else new[name]
+        del new[name]
     return "\n".join([*lines, *(line for added in new.values() for line in added), ""]).encode()
+
+
+def _new_items(lines: list[str], before: Any, after: Any) -> list[str]:
+    """Return the lines to add to those of a list with one item after the other that only grows; [] for any other value."""
+    indent = next((found[1] for line in lines[1:] if (found := _ITEM.match(line))), None)
+    if indent is None or not isinstance(before, list) or not isinstance(after, list | tuple):
+        return []
+    old, items = cast("list[Any]", before), [*cast("list[Any]", after)]
+    if len(items) <= len(old) or items[: len(old)] != old:
+        return []
+    return [indent + line for line in dump(items[len(old) :]).rstrip("\n").split("\n")]
