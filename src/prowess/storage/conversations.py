@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
 from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.driver_errors import reading
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import CompiledSelect, make_row, raw_columns, row_values
-from prowess.storage.tables import dialect_insert, insert_row, make_table, read_rows
+from prowess.storage.rows import CompiledSelect, decode_object, make_row, raw_columns, raw_json, row_values
+from prowess.storage.tables import dialect_insert, insert_row, make_table
 
 ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
 MessageRole = Literal["user", "assistant", "tool"]
@@ -106,7 +107,9 @@ _LAST_MESSAGES = CompiledSelect(
 )
 _IN_CONVERSATION = _M.conversation_id == sa.bindparam("which")
 _COUNT_MESSAGES = sa.select(sa.func.count()).where(_IN_CONVERSATION)
-_LAST_QUESTION = sa.select(_M.detail).where(_IN_CONVERSATION, _M.role == "user").order_by(_M.number.desc()).limit(1)
+_LAST_QUESTION = (
+    sa.select(raw_json(_M.detail)).where(_IN_CONVERSATION, _M.role == "user").order_by(_M.number.desc()).limit(1)
+)
 _LAST_FACTS = CompiledSelect(
     sa.select(memories)
     .where(owner_condition(memories))
@@ -127,17 +130,25 @@ def add_conversation(connection: sa.Connection, row: ConversationRow) -> None:
 def get_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> ConversationRow | None:
     """Return a conversation of the owner, or None."""
     found = _GET.first(connection, {**owner.key, "which": conversation_id})
-    return None if found is None else make_row(ConversationRow, found, ("pending",))
+    return None if found is None else _to_conversation(found)
 
 
 def list_conversations(
     connection: sa.Connection, owner: Owner, *, created_by: str = "", limit: int
 ) -> list[ConversationRow]:
     """Return the owner's conversations, the last active first; with `created_by`, only those that this actor began."""
-    query = sa.select(conversations).where(owner_condition(conversations))
+    query = sa.select(*raw_columns(_C)).where(owner_condition(conversations))
     query = query.where(_C.created_by == created_by) if created_by else query
     query = query.order_by(_C.updated_at.desc(), _C.id).limit(limit)
-    return read_rows(connection, query, ConversationRow, owner.key)
+    return [_to_conversation(row) for row in connection.execute(query, owner.key)]
+
+
+def _to_conversation(values: Sequence[Any]) -> ConversationRow:
+    with reading(f"The conversation {values[0]}"):
+        row = make_row(ConversationRow, values, ("pending",))
+        if not all(isinstance(approval, str) for approval in cast("dict[str, Any]", row.pending).values()):
+            raise TypeError("the id of an approval is not text")
+    return row
 
 
 def delete_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> bool:
@@ -182,7 +193,21 @@ def set_detail(connection: sa.Connection, row: MessageRow) -> None:
 def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int, after: int = 0) -> list[MessageRow]:
     """Return the last messages of a conversation, oldest first; only those after a number."""
     newest = _LAST_MESSAGES.rows(connection, {"which": conversation_id, "most": limit, "after": after})
-    return [make_row(MessageRow, values, ("calls", "detail")) for values in reversed(newest)]
+    return [_to_message(values) for values in reversed(newest)]
+
+
+_CALL_FIELDS = frozenset({"id", "name", "arguments"})
+
+
+def _to_message(values: Sequence[Any]) -> MessageRow:
+    with reading(f"Message {values[1]} of the conversation {values[0]}"):
+        row = make_row(MessageRow, values, ("calls", "detail"))
+        calls, detail = cast("tuple[Any, Any]", (row.calls, row.detail))
+        if not isinstance(calls, list) or not isinstance(detail, dict):
+            raise TypeError("its calls or its detail are something else")
+        if not all(call.keys() >= _CALL_FIELDS for call in row.calls):
+            raise LookupError("a call lacks a field")
+    return row
 
 
 def page_messages(
@@ -194,17 +219,19 @@ def page_messages(
     newest_first: bool = False,
 ) -> tuple[list[MessageRow], int]:
     """Return the next messages beyond a number in the chosen order, and how many the conversation has."""
-    query = sa.select(conversation_messages).where(_IN_CONVERSATION)
+    query = sa.select(*raw_columns(_M)).where(_IN_CONVERSATION)
     if beyond is not None:
         query = query.where(_M.number < beyond if newest_first else _M.number > beyond)
     query = query.order_by(_M.number.desc() if newest_first else _M.number).limit(limit)
     key = {"which": conversation_id}
-    return read_rows(connection, query, MessageRow, key), connection.execute(_COUNT_MESSAGES, key).scalar_one()
+    messages = [_to_message(row) for row in connection.execute(query, key)]
+    return messages, connection.execute(_COUNT_MESSAGES, key).scalar_one()
 
 
 def last_question_detail(connection: sa.Connection, conversation_id: str) -> dict[str, Any]:
     """Return the detail of the last message of a person; {} if there is none."""
-    return connection.execute(_LAST_QUESTION, {"which": conversation_id}).scalar() or {}
+    found = connection.execute(_LAST_QUESTION, {"which": conversation_id}).scalar()
+    return {} if found is None else decode_object(found, f"The last question of the conversation {conversation_id}")
 
 
 def add_memory(connection: sa.Connection, row: MemoryRow) -> None:

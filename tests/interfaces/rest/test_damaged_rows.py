@@ -82,3 +82,30 @@ def test_a_damaged_record_of_work_is_named(client, harm, tmp_path, table, values
         fill(harm, tmp_path, "composition_rounds", composition_id="the-id")
     answer = client.get(f"/api/v1/{path}")
     assert (answer.status_code, answer.json()["detail"].partition(" in the database")[0]) == (503, named)
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "named"),
+    [
+        ("conversations", {"pending": "[1]"}, "The conversation ID"),
+        ("conversations", {"pending": "{"}, "The conversation ID"),
+        ("conversations", {"pending": '{"a": [1]}'}, "The conversation ID"),
+        ("conversation_messages", {"calls": "{}"}, "Message 1 of the conversation ID"),
+        ("conversation_messages", {"calls": '[{"name": "x"}]'}, "Message 1 of the conversation ID"),
+        ("conversation_messages", {"calls": "[]", "detail": "[]"}, "Message 1 of the conversation ID"),
+    ],
+)
+def test_a_damaged_conversation_is_named(client, harm, tmp_path, table, value, named):
+    session = client.post("/api/v1/sessions", json={"conversation": "chat"}).json()["id"]
+    is_message = table == "conversation_messages"
+    fill(harm, tmp_path, "conversations", id=session, state="idle", **({} if is_message else value))
+    if is_message:
+        fill(harm, tmp_path, table, conversation_id=session, number=1, role="user", **value)
+    paths = (
+        [f"sessions/{session}/messages", f"sessions/{session}/messages/export"]
+        if is_message
+        else ["conversations", f"conversations/{session}"]
+    )
+    for answer in [client.get(f"/api/v1/{path}") for path in paths]:
+        assert answer.status_code == 503
+        assert answer.json()["detail"].partition(" in the database")[0] == named.replace("ID", session)
