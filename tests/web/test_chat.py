@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from prowess.llm import scripted
 from prowess.llm.model import Reply, Request
 from prowess.llm.scripted import CHUNK_CHARACTERS, ScriptedModel
 from prowess.skill.draft import SkillDraft
@@ -334,6 +335,26 @@ def test_a_conversation_of_some_hundred_messages_shows_the_newest_and_earlier_on
     expect(page.locator(".chat-turn")).to_have_count(130)
     expect(page.get_by_role("button", name="Show earlier messages")).to_have_count(0)
     expect(page.locator(".chat-question").first).to_contain_text("Question 1")
+
+
+@pytest.mark.long
+def test_of_a_huge_answer_the_beginning_is_shown_and_the_rest_on_demand(
+    talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripted, "CHUNK_CHARACTERS", 1 << 20)
+    site = talking("**begin** " + "word\n" * 50_000 + "end of it")
+
+    async def talk() -> str:
+        conversation = await site.engine.agent.start()
+        async for _ in site.engine.agent.send(conversation.id, "Everything, please"):
+            pass
+        return conversation.id
+
+    page = look(site).go(f"/chat/{site.do(talk())}")
+    expect(answer(page).locator("strong").first).to_have_text("begin")
+    expect(answer(page)).not_to_contain_text("end of it")
+    answer(page).get_by_role("button", name="Show all").click()
+    expect(answer(page)).to_contain_text("end of it")
 
 
 @pytest.mark.long

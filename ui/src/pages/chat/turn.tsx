@@ -98,13 +98,24 @@ function HelperView({ helper }: { helper: Helper }) {
   );
 }
 
+/** Laying out an answer of 20 MB takes a browser half a minute. */
+const SHOWN_ANSWER = 50_000;
+
 function SaidView({ said }: { said: Said }) {
+  const [isWhole, setWhole] = useState(false);
+  const isCut = !isWhole && said.text.length > SHOWN_ANSWER;
+  const text = isCut ? said.text.slice(0, SHOWN_ANSWER) : said.text;
   // What is finished of a long text is not read again with every word that follows.
-  const end = said.isLive ? finished(said.text) : said.text.length;
+  const end = said.isLive ? finished(text) : text.length;
   return (
     <>
-      {end > 0 && <Markdown text={said.text.slice(0, end)} />}
-      {end < said.text.length && <Markdown text={said.text.slice(end)} />}
+      {end > 0 && <Markdown text={text.slice(0, end)} />}
+      {end < text.length && <Markdown text={text.slice(end)} />}
+      {isCut && (
+        <p>
+          <Button onClick={() => setWhole(true)}>{t("chat.show_all")}</Button>
+        </p>
+      )}
     </>
   );
 }
