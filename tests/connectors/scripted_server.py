@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 MODES = (
     "plain", "modern", "long", "endless", "many-tools", "endless-pages", "hang", "hang-start", "die", "die-start", "changing",
     "injection", "escapes", "ours", "noise", "grandchild", "environment", "silent-change", "error", "schema-bomb",
-    "infinity", "future", "wrapped", "picture", "task",
+    "infinity", "future", "wrapped", "picture", "task", "lines",
 )  # fmt: skip
 
 ECHO = {
@@ -124,7 +124,8 @@ class Server:
             return {"content": [{"type": "text", "text": "No such note."}], "isError": True}
         if self.mode == "long":
             text = "b" * 100_000
-        result = {"content": CONTENT.get(self.mode, [{"type": "text", "text": text}])}
+        texts = text.split("\n") if self.mode == "lines" else [text]
+        result = {"content": CONTENT.get(self.mode, [{"type": "text", "text": one} for one in texts])}
         if self.mode in STRUCTURED:
             result["structuredContent"] = STRUCTURED[self.mode]
         return result

@@ -167,6 +167,16 @@ async def test_a_server_gets_only_the_variables_that_were_chosen_and_secrets_are
         }  # fmt: skip
 
 
+async def test_a_secret_that_goes_on_in_the_next_part_of_a_result_is_redacted(place, ann, stdio):
+    place.environment["NOTES_TOKEN"] = "token-of-the-notebook"
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEAuvY2vK9j0dPpFqfW8kLhQzqGgTt1o3dYQmFJk2x\n9hQzqGgTt1o3d\n-----END PRIVATE KEY-----"
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("lines", env={"TOKEN": "${NOTES_TOKEN}"}))
+        text = f"first\n{key}\ntoken-of-\nthe-notebook\nlast"
+        result = await engine.connectors.call("notes", "echo", {"text": text})
+    assert result.text == "first\n[redacted:private-key]\n[redacted]\nlast"
+
+
 async def test_noise_and_an_error_of_the_server_and_a_costly_schema_do_no_harm(place, ann, stdio):
     async with place.open(ann) as engine:
         await engine.connectors.add("noise", stdio("noise"))

@@ -52,25 +52,21 @@ class CallResult:
 def read_result(connector: str, tool: str, result: Any, redactor: Redactor) -> CallResult:
     """Return the result of a call (`mcp_types.CallToolResult`), redacted, cleaned and within the limit."""
     notes: list[str] = []
-    parts: list[str] = []
-    left = MAX_RESULT_CHARS
     blocks: list[Any] = list(result.content)
-    for block in blocks[:_MAX_BLOCKS]:
-        whole = redactor.text(_block_text(block)[: left * 2])
-        part = clean(whole, limit=max(left, 0))
-        if len(whole) > len(part) and left - len(part) <= 0:
-            notes.append(f"The result was cut after {MAX_RESULT_CHARS:,} characters. Ask for less data.")
-            parts.append(part)
-            break
-        parts.append(part)
-        left -= len(part)
+    parts = [_block_text(block)[: MAX_RESULT_CHARS * 2] for block in blocks[:_MAX_BLOCKS]]
+    # Redacted as a whole: a secret may go on in the next part, as a key does whose lines are parts of their own.
+    joined = "\n".join(part for part in parts if part)
+    whole = redactor.text(joined[: MAX_RESULT_CHARS * 2])
+    text = clean(whole)
+    if len(joined) > MAX_RESULT_CHARS * 2 or len(whole) > len(text) >= MAX_RESULT_CHARS:
+        notes.append(f"The result was cut after {MAX_RESULT_CHARS:,} characters. Ask for less data.")
     if len(blocks) > _MAX_BLOCKS:
         notes.append(f"The result has {len(blocks):,} parts; the first {_MAX_BLOCKS} are here.")
     structured = _read_structured(result.structured_content, blocks, redactor, notes)
     return CallResult(
         connector=connector,
         tool=tool,
-        text="\n".join(part for part in parts if part),
+        text=text,
         structured=structured,
         is_error=bool(result.is_error),
         notes=tuple(notes),
