@@ -29,6 +29,16 @@ def test_init_sets_up_a_workspace_once_and_shows_what_agents_have(prowess, works
     assert all(words in shown for words in ("prowess trust", "prowess match", "prowess new", "--install claude-code"))
 
 
+def test_init_names_the_skills_that_another_one_of_the_same_name_keeps_out(prowess, workspace):
+    for folder in (".agents/skills/tidy", ".claude/skills/tidy"):
+        (workspace / folder).mkdir(parents=True)
+        (workspace / folder / "SKILL.md").write_text(f"---\nname: tidy\ndescription: Cleans {folder}.\n---\nDo it.\n")
+    shown = prowess("init")
+    assert "1 skill available" in shown.out
+    assert "'tidy'" in shown.err
+    assert ".claude/skills/tidy" in shown.err
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_skill_is_valid_trusted_and_passes_its_own_evals(prowess, workspace, kind):
     made = prowess("new", "tone-check", "--kind", kind, "--json").json

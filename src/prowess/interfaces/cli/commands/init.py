@@ -14,6 +14,7 @@ from prowess.interfaces.cli.output import escape_path, print_json, print_table
 from prowess.settings import Settings, read_settings
 
 if TYPE_CHECKING:
+    from prowess.catalog.store import Fault
     from prowess.open import Prowess
 
 SKILL_FOLDER = ".agents/skills"
@@ -37,18 +38,18 @@ def init_command(cli: Cli) -> None:
 
     Creates the folder .agents/skills and the home folder of Prowess, unless they exist. Running it again changes nothing.
     """
-    from prowess.interfaces.cli.commands.skills import is_role_pack
+    from prowess.interfaces.cli.commands.skills import is_role_pack, warn_faults
 
     settings = read_settings(workspace=cli.workspace)
     created = _create_folders(settings)
 
-    async def work(prowess: Prowess) -> tuple[int, int]:
+    async def work(prowess: Prowess) -> tuple[int, int, list[Fault]]:
         cards = [card for card in await prowess.skills.cards() if not is_role_pack(card)]
-        return len(cards), sum(card.trust == "found" for card in cards)
+        return len(cards), sum(card.trust == "found" for card in cards), await prowess.skills.faults()
 
     with spinner("Reading skills …"):
         folders = _find_folders(settings)
-        available, unaccepted = cli.call(work)
+        available, unaccepted, faults = cli.call(work)
     if cli.as_json:
         print_json(
             {
@@ -62,6 +63,7 @@ def init_command(cli: Cli) -> None:
         )
         return
     _print_folders(settings, created, [folder for folder in folders if folder.skills])
+    warn_faults(faults)
     _print_next(available, unaccepted)
 
 

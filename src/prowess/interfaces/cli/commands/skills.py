@@ -74,7 +74,7 @@ def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | Non
     for tag in dict.fromkeys(tags):
         if tag not in known:
             print_unknown_tag(tag, known)
-    _warn_faults(faults)
+    warn_faults(faults)
 
 
 def _has_words(card: SkillCard, words: Sequence[str]) -> bool:
@@ -155,7 +155,8 @@ def _format_scope(card: SkillCard) -> str:
     return f"{card.scope} ({'; '.join(notes)})" if notes else card.scope
 
 
-def _warn_faults(faults: Sequence[Fault]) -> None:
+def warn_faults(faults: Sequence[Fault]) -> None:
+    """Say on stderr which skills and folders could not be read, and how many there are besides."""
     # Two skills of one name are reported at once, because the wrong one may be used, and so is a database that cannot be
     # reached, because skills are listed as off without its settings. `doctor` reports everything else.
     grave = [problem for fault in faults for problem in fault.problems if problem.code in _REPORTED_AT_ONCE]
