@@ -55,12 +55,14 @@ def test_the_folders_of_all_agents_are_found_with_the_common_one_first(tmp_path)
 @pytest.mark.parametrize(
     ("folder", "agents"),
     [
+        (".agent/skills", ("antigravity", "droid")),
         (".cline/skills", ("cline",)),
         (".clinerules/skills", ("cline",)),
         (".codex/skills", ("codex", "cursor")),
         (".cursor/skills", ("crush", "cursor")),
         (".gemini/skills", ("gemini-cli",)),
         (".github/skills", ("github-copilot",)),
+        (".kilo/skills", ("kilo",)),
         (".opencode/skills", ("opencode",)),
         (".claude/skills", ("claude-code", "cline", "crush", "cursor", "github-copilot", "goose", "opencode")),
     ],
@@ -165,6 +167,17 @@ def test_a_variable_moves_an_agents_folder(tmp_path):
 def test_a_variable_that_names_no_place_is_ignored(tmp_path, value):
     make(tmp_path, ".claude/skills")
     assert below(tmp_path, user_roots(tmp_path, {"CLAUDE_CONFIG_DIR": value})) == [".claude/skills"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "agent"),
+    [(".cline/skills", "cline"), (".kilo/skills", "kilo"), (".gemini/config/skills", "antigravity")],
+)
+def test_further_folders_of_an_agent_in_a_home_are_found_beside_the_first(tmp_path, folder, agent):
+    make(tmp_path, ".agents/skills", ".kilocode/skills", ".gemini/antigravity/skills", folder)
+    assert folder in below(tmp_path, user_roots(tmp_path, {}))
+    assert len(user_roots(tmp_path, {})) == 4
+    assert find_agents(tmp_path / folder, tmp_path, {}) == (agent,)
 
 
 def test_of_several_places_of_one_agent_the_first_that_exists_counts(tmp_path):

@@ -25,17 +25,23 @@ class AgentFolders(NamedTuple):
     project: str
     user: tuple[str, ...]
     also: tuple[str, ...] = ()
-    """Further folders that the agent reads below a project, its own and those of others. Nothing is installed there."""
+    """Further folders that the agent reads, its own and those of others: below a project, or below a home directory (`~/`)."""
 
     def reads(self, project: str) -> bool:
         """Return True if the agent reads a skill folder of projects."""
         return project in (self.project, *self.also)
 
+    def user_groups(self) -> list[tuple[str, ...]]:
+        """Return the folders below a home directory, of each group the first match."""
+        return [self.user, *((place,) for place in self.also if place.startswith("~/"))]
+
 
 AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("aider-desk", ".aider-desk/skills", ("~/.aider-desk/skills",)),
     AgentFolders("amp", ".agents/skills", ("$XDG_CONFIG_HOME/agents/skills", "~/.config/agents/skills")),
-    AgentFolders("antigravity", ".agents/skills", ("~/.gemini/antigravity/skills",)),
+    AgentFolders(
+        "antigravity", ".agents/skills", ("~/.gemini/antigravity/skills",), (".agent/skills", "~/.gemini/config/skills")
+    ),
     AgentFolders("antigravity-cli", ".agents/skills", ("~/.gemini/antigravity-cli/skills",)),
     AgentFolders("astrbot", "data/skills", ("~/.astrbot/data/skills",)),
     AgentFolders("autohand-code", ".autohand/skills", ("$AUTOHAND_HOME/skills", "~/.autohand/skills")),
@@ -44,7 +50,10 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("claude-code", ".claude/skills", ("$CLAUDE_CONFIG_DIR/skills", "~/.claude/skills")),
     AgentFolders("openclaw", "skills", ("~/.openclaw/skills", "~/.clawdbot/skills", "~/.moltbot/skills")),
     AgentFolders(
-        "cline", ".agents/skills", ("~/.agents/skills",), (".cline/skills", ".clinerules/skills", ".claude/skills")
+        "cline",
+        ".agents/skills",
+        ("~/.agents/skills",),
+        (".cline/skills", ".clinerules/skills", ".claude/skills", "~/.cline/skills"),
     ),
     AgentFolders("codearts-agent", ".codeartsdoer/skills", ("~/.codeartsdoer/skills",)),
     AgentFolders("codebuddy", ".codebuddy/skills", ("~/.codebuddy/skills",)),
@@ -66,7 +75,7 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("deepagents", ".agents/skills", ("~/.deepagents/agent/skills",)),
     AgentFolders("devin", ".devin/skills", ("$XDG_CONFIG_HOME/devin/skills", "~/.config/devin/skills")),
     AgentFolders("dexto", ".agents/skills", ("~/.agents/skills",)),
-    AgentFolders("droid", ".factory/skills", ("~/.factory/skills",)),
+    AgentFolders("droid", ".factory/skills", ("~/.factory/skills",), (".agent/skills",)),
     AgentFolders("eve", "agent/skills", ()),
     AgentFolders("firebender", ".agents/skills", ("~/.firebender/skills",)),
     AgentFolders("forgecode", ".forge/skills", ("~/.forge/skills",)),
@@ -83,7 +92,12 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("jazz", ".jazz/skills", ("~/.jazz/skills",)),
     AgentFolders("junie", ".junie/skills", ("~/.junie/skills",)),
     AgentFolders("iflow-cli", ".iflow/skills", ("~/.iflow/skills",)),
-    AgentFolders("kilo", ".kilocode/skills", ("~/.kilocode/skills",)),
+    AgentFolders(
+        "kilo",
+        ".kilocode/skills",
+        ("~/.kilocode/skills",),
+        (".kilo/skills", ".agents/skills", "~/.kilo/skills"),
+    ),
     AgentFolders("kimi-code-cli", ".agents/skills", ("~/.agents/skills",)),
     AgentFolders("kiro-cli", ".kiro/skills", ("~/.kiro/skills",)),
     AgentFolders("kode", ".kode/skills", ("~/.kode/skills",)),
@@ -141,7 +155,8 @@ _FIRST = (".agents/skills", ".claude/skills")
 @cache
 def project_folders() -> tuple[str, ...]:
     """Return the skill folders of projects, each once, starting with those that most agents read."""
-    return tuple(dict.fromkeys([*_FIRST, *sorted(name for agent in AGENTS for name in (agent.project, *agent.also))]))
+    names = {name for agent in AGENTS for name in (agent.project, *agent.also) if not name.startswith("~/")}
+    return tuple(dict.fromkeys([*_FIRST, *sorted(names)]))
 
 
 def workspace_roots(workspace: Path) -> list[Path]:
@@ -264,7 +279,7 @@ def _variables() -> tuple[str, ...]:
 def _user_paths(home: str, values: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return where the agents keep skills of a user, given the values of `_variables`: of each group, the first that exists."""
     environment = dict(zip(_variables(), values, strict=True))
-    groups = [_agent_paths(agent.user, home, environment) for agent in AGENTS]
+    groups = [_agent_paths(group, home, environment) for agent in AGENTS for group in agent.user_groups()]
     return tuple(dict.fromkeys([(os.path.join(home, _FIRST[0]),), *groups]))
 
 
@@ -284,13 +299,16 @@ def _agent_paths(places: tuple[str, ...], home: str, environment: Mapping[str, s
 def find_agents(root: Path, home: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of the agents that read a skill folder."""
     text, base = str(root), str(home)
-    # The longest name counts: `.claude/skills` ends like the folder `skills` of another agent.
-    project = max((name for name in project_folders() if text.endswith("/" + name)), key=len, default="")
-    return tuple(
+    users = {
         agent.agent
         for agent in AGENTS
-        if agent.reads(project) or text == next(filter(_is_folder, _agent_paths(agent.user, base, environment)), "")
-    )
+        for group in agent.user_groups()
+        if text == next(filter(_is_folder, _agent_paths(group, base, environment)), "")
+    }
+    # The longest name counts: `.claude/skills` ends like the folder `skills` of another agent, as folders in a home do.
+    names = (name for name in project_folders() if text.endswith("/" + name) and not (users and name in PLAIN_NAMES))
+    project = max(names, key=len, default="")
+    return tuple(agent.agent for agent in AGENTS if agent.reads(project) or agent.agent in users)
 
 
 def _unique(roots: Iterable[str]) -> dict[str, str]:
@@ -304,7 +322,8 @@ def _unique(roots: Iterable[str]) -> dict[str, str]:
 
 def sibling_roots(root: Path) -> list[Path]:
     """Return the other well-known skill folders of the same project or home directory."""
-    known = {*project_folders(), *(path[2:] for agent in AGENTS for path in agent.user if path.startswith("~/"))}
+    places = (path for agent in AGENTS for group in agent.user_groups() for path in group)
+    known = {*project_folders(), *(path[2:] for path in places if path.startswith("~/"))}
     text = str(root)
     names = [name for name in known if text.endswith("/" + name)]
     if not names:
