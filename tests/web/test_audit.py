@@ -49,17 +49,17 @@ def test_entries_are_filtered_unfolded_and_verified(
     expect(page.get_by_text("Intact: 3 entries checked.")).to_be_visible()
     view.check_access()
 
-    _change_entry(place, 2)
+    _change_entry(place, 2, actor="eve")
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.get_by_text("Broken at entry 2.")).to_be_visible()
     view.check_access()
 
 
-def _change_entry(place: Any, number: int) -> None:
+def _change_entry(place: Any, number: int, **values: Any) -> None:
     (file,) = Path(place.environment["PROWESS_HOME"]).glob("*.db")
     database = open_database(f"sqlite:///{file}")
     with database.write() as connection:
-        connection.execute(sa.update(audit).where(audit.c.number == number).values(actor="eve"))
+        connection.execute(sa.update(audit).where(audit.c.number == number).values(**values))
     database.close()
 
 
@@ -90,6 +90,25 @@ def test_older_entries_come_with_a_button_and_a_skill_has_an_account(
     view.check_access()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+
+
+@pytest.mark.long
+def test_long_texts_without_spaces_do_not_make_the_page_wider_than_the_screen(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    site = serve(place)
+    place.skill("s" * 64)
+    author = Actor(name="a" * 190, channel="c" * 190)
+    site.do(site.engine.as_actor(author).policy.switch("s" * 64, on=False))
+    _change_entry(place, 1, slug="s" * 64, detail={"n" * 200: {"k" * 200: "v" * 200}})
+    page = look(site).go("/audit")
+    entry = page.get_by_role("list", name="Entries").get_by_role("listitem")
+    entry.locator("summary").click()
+    expect(entry).to_contain_text("Hash before")
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        assert page.locator("main").evaluate("one => one.scrollWidth <= one.clientWidth"), width
 
 
 @pytest.mark.long
