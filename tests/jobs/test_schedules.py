@@ -15,6 +15,7 @@ from prowess.settings import read_settings
 from prowess.skill.package import Package
 from prowess.sources.scripted import ScriptedFetcher, make_fetched
 from prowess.storage.jobs import jobs as job_table
+from prowess.storage.spend import reserve, spent
 
 from .station import skill_files
 
@@ -45,7 +46,7 @@ async def test_a_worker_syncs_the_sources_that_are_due(place, monkeypatch):
 
 
 @pytest.mark.long
-async def test_a_job_is_deleted_some_time_after_its_end(place, line, station):
+async def test_a_job_is_deleted_with_its_spending_some_time_after_its_end(place, line, station):
     place.write("line", skill_files())
     async with place.open() as prowess:
         old = await prowess.jobs.start_run(line("one", inputs={"n": 1}), name="old-run")
@@ -56,10 +57,13 @@ async def test_a_job_is_deleted_some_time_after_its_end(place, line, station):
         with doing.records().write() as connection:
             long_ago = {"finished_at": "2020-01-01T00:00:00Z"}
             connection.execute(sa.update(job_table).where(job_table.c.id == old.id).values(long_ago))
+            assert reserve(connection, "", {f"job:{job.id}": 1.0 for job in (old, new)}, 0.5) is None
         await workflows.prune(doing)
         with pytest.raises(NotFound):
             await prowess.jobs.get(old.id)
         assert (await prowess.jobs.get(new.id)).state == "succeeded"
+        with doing.records().read() as connection:
+            assert [spent(connection, "", f"job:{job.id}") for job in (old, new)] == [0.0, 0.5]
 
 
 async def test_without_the_extra_a_job_says_how_to_install_it(place, line, monkeypatch):

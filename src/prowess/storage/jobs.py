@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
 from prowess.storage.rows import row_values
+from prowess.storage.sql.spend import spend
 from prowess.storage.tables import (
     belongs_to,
     count_rows,
@@ -274,7 +275,10 @@ def list_ended_before(connection: sa.Connection, moment: str) -> list[JobRow]:
 
 
 def remove(connection: sa.Connection, job_ids: Sequence[str]) -> None:
-    """Delete jobs with their items."""
+    """Delete jobs with their items and what they have spent."""
+    owners = sa.select(_T.organization_id).where(_T.id.in_(job_ids))
+    accounts = [f"job:{job_id}" for job_id in job_ids]
+    connection.execute(sa.delete(spend).where(spend.c.organization_id.in_(owners), spend.c.purse.in_(accounts)))
     connection.execute(sa.delete(job_items).where(_I.job_id.in_(job_ids)))
     connection.execute(sa.delete(jobs).where(_T.id.in_(job_ids)))
 

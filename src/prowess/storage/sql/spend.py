@@ -11,7 +11,7 @@ spend = sa.Table(
     "spend",
     metadata,
     sa.Column("organization_id", sa.Text, primary_key=True),
-    sa.Column("purse", sa.Text, primary_key=True),  # "day:2026-03-01" or "session:ID"
+    sa.Column("purse", sa.Text, primary_key=True),  # "day:2026-03-01", "session:ID" or "job:ID"
     sa.Column("amount", sa.Float, nullable=False),  # US dollars, including what is reserved for running requests
     sa.Column("updated_at", sa.Text, nullable=False),
 )
