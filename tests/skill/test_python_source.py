@@ -85,9 +85,24 @@ def test_what_may_be_newer_python_is_not_sure_to_be_a_fault(code: str) -> None:
     assert not fault.certain
 
 
-@pytest.mark.parametrize("code", ['x = f"{d["a"]}"\n', "x = f'{\n1}'\n", "x = t'{1}'\n"])
-def test_newer_ways_to_write_a_text_are_no_fault(code: str) -> None:
+NEWER_TEXTS = [
+    'x = f"{d["a"]}"\n',
+    "x = f'{\n1}'\n",
+    "x = t'{1}'\n",
+    'x = f"{f"{f"{1}"}"} {{ {"}"} {d["a"]:>{w["b"]}}"\n',
+    "x = f\"{', '.join(f'{a[\"b\"]!r}' for a in c)}\"\n",
+    "x = f'{d:%H\"%M} {x!r:{'a'}}'\n",
+    'x = f"""{\n  1  # }"\n}"""\n',
+    "x = f'\\'{1}'\n",
+]
+
+
+@pytest.mark.parametrize("code", NEWER_TEXTS)
+def test_newer_ways_to_write_a_text_are_no_fault_and_what_follows_is_checked(code: str) -> None:
     assert find_source_fault(code + GOOD, "execute") is None
+    fault = find_source_fault(code + "1 1\n" + GOOD, "execute")
+    assert fault is not None
+    assert fault.line == code.count("\n") + 1
 
 
 @pytest.mark.parametrize(

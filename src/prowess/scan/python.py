@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 from prowess.scan.behaviour import Behaviour
 from prowess.scan.finding import Report, ScanLimitError
+from prowess.scan.languages import scan_code
 from prowess.scan.python_calls import call_handed_over, call_method, call_name, functions_of
 from prowess.scan.python_names import Names, collect_constants, each, plain_name, self_key
 from prowess.scan.python_text import Call, format_percent, read_attribute
+from prowess.scan.syntax_tree import parse_python
 from prowess.scan.values import (
     NO_LABELS,
     NOTHING,
@@ -27,18 +27,19 @@ from prowess.scan.values import (
     listed,
     named,
 )
-from prowess.skill.python_source import is_parseable
 
 _MAX_DEPTH = 80
 _MAX_ITEMS = 600
 """Items of a comprehension over numbers, which may spell a text."""
-_warnings_lock = threading.Lock()
 
 
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan Python code."""
-    tree = _parse(behaviour.report, text)
+    tree = parse_python(behaviour.report, text)
     if tree is None:
+        # Code blocks in documents are often fragments. Of a file, at least the commands in its strings are found.
+        if behaviour.report.depth == 0 and behaviour.report.first_line == 1:
+            scan_code(behaviour, text, "text")
         return
     behaviour.constants = collect_constants(tree)
     module = Module(behaviour, taint)
@@ -48,24 +49,6 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
     module.run_body(tree.body)
     module.behaviour = behaviour
     module.run_body(tree.body)
-
-
-def _parse(report: Report, text: str) -> ast.Module | None:
-    source = text.replace("\r\n", "\n").lstrip("\ufeff")
-    if not is_parseable(source):
-        report.add("warning", "not-scanned", None, "The Python code is too large or nested too deeply to scan.")
-        return None
-    try:
-        # Python warns about odd escapes, and a warning may be an error in this process. The filters are shared by all threads.
-        with _warnings_lock, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # Code blocks in documents are often fragments: those are not worth a warning.
-        if report.depth == 0 and report.first_line == 1:
-            message = "The Python code has a syntax error for the Python of this machine, so it was not scanned."
-            report.add("warning", "not-scanned", None, message)
-        return None
 
 
 class Module(Names):

@@ -21,6 +21,8 @@ MAX_CODE_CHARS = 100_000
 """Characters without strings and comments."""
 MAX_BRACKET_DEPTH = 40
 """Depth of nested brackets; deeper files are not checked."""
+MAX_FIELD_DEPTH = 5
+"""Depth of fields of f-strings in each other."""
 MAX_EXPRESSION_CHARS = 4_000
 """Characters of one expression between commas and line ends, without strings."""
 # Every `elif` nests one level deeper in the syntax tree, as a chain of operators does, so long ones exhaust the stack
@@ -34,6 +36,10 @@ _STRING_ENDS = {quote: re.compile(rf"(?:[^\\{quote}\n]|\\.)*{quote}", re.DOTALL)
     quote * 3: re.compile(rf"(?:[^\\{quote}]|\\.|{quote}(?!{quote}{quote}))*{quote * 3}", re.DOTALL)
     for quote in ('"', "'")
 }
+# A doubled brace is text. A backslash does not make a brace one.
+_LITERAL_PART = re.compile(r"""\\[^{}]|\{\{|[{\n"']""", re.DOTALL)
+_FIELD_PART = re.compile(r"""\#[^\n]*|(?P<prefix>(?<!\w)[rbuftRBUFT]{1,2})?(?P<quote>\"{3}|'{3}|["'])|[\[({\])}:]""")
+_BRACE = re.compile(r"[{}]")
 # `type X = …` and generic functions and classes (3.12), and `except A, B:` without brackets (3.14).
 _NEWER_SYNTAX = re.compile(
     r"^[ \t]*type[ \t]+\w+[ \t]*[=\[\\]|\b(?:def|class)[ \t]+\w+[ \t]*\[|\bexcept\b\*?[^:(\n]*,", re.MULTILINE
@@ -176,21 +182,52 @@ def _blank_strings(text: str) -> str:
     return code
 
 
-def _find_string_end(text: str, mark: re.Match[str], quote: str) -> int:
-    """Return where a string ends. Newer Python allows quotes inside f-string fields: such a file is not checked."""
+def _find_string_end(text: str, mark: re.Match[str], quote: str, depth: int = 0) -> int:
+    """Return where a string ends."""
+    if set("fFtT") & set(mark["prefix"] or ""):
+        return _find_fields_end(text, mark.end(), quote, depth)
     found = _STRING_ENDS[quote].match(text, mark.end())
-    fields = set("fFtT") & set(mark["prefix"] or "")
     if found is None:
-        if fields:
-            raise _NotCheckedError
         raise _UnclosedError(text.count("\n", 0, mark.start()) + 1)
-    if fields and not (_is_balanced(found.group()) or _is_balanced(re.sub(r"\{\{|\}\}", "", found.group()))):
-        raise _NotCheckedError
     return found.end()
 
 
-def _is_balanced(text: str) -> bool:
-    return text.count("{") == text.count("}")
+def _find_fields_end(text: str, at: int, quote: str, depth: int) -> int:
+    """Return where a string with fields ends. Since Python 3.12, its fields may have strings with the same quotes."""
+    while part := _LITERAL_PART.search(text, at):
+        at, sign = part.end(), part.group()
+        if text.startswith(quote, part.start()):
+            return part.start() + len(quote)
+        if sign == "{":
+            at = _find_field_end(text, at, depth + 1)
+        elif sign == "\n" and len(quote) == 1:
+            break
+    raise _NotCheckedError
+
+
+def _find_field_end(text: str, at: int, depth: int) -> int:
+    brackets = 0
+    while depth <= MAX_FIELD_DEPTH and brackets <= MAX_BRACKET_DEPTH and (mark := _FIELD_PART.search(text, at)):
+        at, sign = mark.end(), mark.group()
+        if quote := mark["quote"]:
+            at = _find_string_end(text, mark, quote, depth)
+        elif sign == "}" and brackets == 0:
+            return at
+        elif sign == ":" and brackets == 0:
+            return _find_format_end(text, at, depth)
+        else:
+            brackets += (sign in "[({") - (sign in "])}")
+    raise _NotCheckedError
+
+
+def _find_format_end(text: str, at: int, depth: int) -> int:
+    """Return where a field ends after its format, in which quotes have no meaning: `{date:%H'%M}`."""
+    while brace := _BRACE.search(text, at):
+        at = brace.end()
+        if brace.group() == "}":
+            return at
+        at = _find_field_end(text, at, depth + 1)
+    raise _NotCheckedError
 
 
 def _empty_string(literal: str, prefix: str) -> str:
