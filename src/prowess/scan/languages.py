@@ -13,19 +13,22 @@ Analyser = Callable[[Behaviour, str, frozenset[Label]], None]
 
 _MODULES: dict[Language, str] = {
     "shell": "prowess.scan.shell",
+    "batch": "prowess.scan.batch",
     "python": "prowess.scan.python",
     "javascript": "prowess.scan.javascript",
     "powershell": "prowess.scan.powershell",
     "text": "prowess.scan.strings",
 }
 _FENCES: dict[str, Language] = {
-    **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "fish", "ksh", "cmd", "bat", "batch", "dos", "command"), "shell"),
+    **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "fish", "ksh", "command"), "shell"),
+    **dict.fromkeys(("cmd", "bat", "batch", "dos"), "batch"),
     **dict.fromkeys(("python", "py", "python3", "ipython", "pycon"), "python"),
     **dict.fromkeys(("javascript", "js", "typescript", "ts", "jsx", "tsx", "mjs", "node", "cjs", "mts"), "javascript"),
     **dict.fromkeys(("powershell", "ps1", "pwsh", "ps"), "powershell"),
 }  # fmt: skip
 _ENDINGS: dict[str, Language] = {
-    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "command", "fish", "bat", "cmd", "zprofile"), "shell"),
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "command", "fish", "zprofile"), "shell"),
+    **dict.fromkeys(("bat", "cmd"), "batch"),
     **dict.fromkeys(("py", "pyw", "pyi"), "python"),
     **dict.fromkeys(("js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx"), "javascript"),
     **dict.fromkeys(("ps1", "psm1", "psd1"), "powershell"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from prowess.scan.behaviour import Behaviour
 from prowess.scan.decoding import decode_base64
 from prowess.scan.hosts import find_urls
-from prowess.scan.places import find_place
+from prowess.scan.places import find_place, normalize_path
 from prowess.scan.values import NO_LABELS, NOTHING, Label, Value, constant
 
 MAX_CHARS = 200_000
@@ -34,12 +34,18 @@ _WRITE = re.compile(
 )
 _PATH = re.compile(r"['\"]?((?:\$env:\w+|\$HOME|\$PROFILE|~|[a-z]:|%\w+%)[\\/\w.\-$ ]*|\$PROFILE)['\"]?", re.IGNORECASE)
 _START = re.compile(r"\b(?:start-process|saps|start)\b|^\s*&\s|\binvoke-item\b", re.IGNORECASE)
+_SAVED = re.compile(
+    r"-(?:outfile|destination)\s+['\"]?([^\s'\"]+)|downloadfile\s*\([^,\n]{0,500},\s*['\"]?([^)'\"\n]+)", re.IGNORECASE
+)
+_STARTED = re.compile(
+    r"(?:\b(?:start-process|saps|start|invoke-item|ii)\s|&|^)\s*(?:-filepath\s+)?['\"]?([^\s'\"|&]+)", re.IGNORECASE
+)
 _PROTECTION = re.compile(
     r"set-mppreference.*(?:disablerealtimemonitoring|exclusionpath)|add-mppreference.*exclusion|set-netfirewallprofile.*enabled\s+false|stop-service.*(?:windefend|sense)|disable-windowsoptionalfeature.*defender",
     re.IGNORECASE,
 )
 _PERSIST = re.compile(
-    r"register-scheduledtask|new-scheduledtask|new-service|currentversion\\+run|start menu\\programs\\startup",
+    r"register-scheduledtask|new-scheduledtask|new-service|currentversion[\\/]+run|start menu\\programs\\startup",
     re.IGNORECASE,
 )
 _REVERSE = re.compile(r"net\.sockets\.tcpclient", re.IGNORECASE)
@@ -139,6 +145,12 @@ def _judge(behaviour: Behaviour, statement: str, spelled: str, value: Value, lin
 
 
 def _judge_files(behaviour: Behaviour, statement: str, value: Value, line: int) -> None:
+    for path in _STARTED.findall(statement):
+        written = behaviour.files.get(normalize_path(path))
+        if written is not None:
+            behaviour.execute(written, "powershell", line)
+    if saved := _SAVED.search(statement) if _FETCH.search(statement) else None:
+        behaviour.files[normalize_path(saved[1] or saved[2])] = value
     if _WRITE.search(statement):
         for path in _PATH.findall(statement):
             behaviour.write(constant(path.strip()), Value(texts=(statement,), labels=value.labels), line)

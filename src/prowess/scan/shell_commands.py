@@ -178,9 +178,13 @@ def _unwrap(name: str, words: list[Value]) -> list[Value]:
     return rest
 
 
+_WINDOWS_PROGRAMS = (".exe", ".bat", ".cmd", ".com")
+
+
 def _run_written_file(shell: Shell, program: Value, line: int) -> None:
     """Judge a program that this script wrote or downloaded before."""
-    if "/" in program.text or program.text.startswith("."):
+    # Windows runs a program of the current folder by its bare name.
+    if "/" in program.text or program.text.startswith(".") or program.text.lower().endswith(_WINDOWS_PROGRAMS):
         written = shell.behaviour.files.get(normalize_path(program.text))
         if written is not None:
             shell.behaviour.execute(written, "shell", line)

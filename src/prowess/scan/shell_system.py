@@ -99,7 +99,7 @@ def _scheduler(shell: Shell, command: Command) -> Value:
     if name == "schtasks" and re.search(r"/create", words, re.IGNORECASE):
         action = re.search(r"/tr\s+(.+?)(?:\s+/\w+\s|$)", words, re.IGNORECASE)
         shell.behaviour.persist("a scheduled task", constant(action[1] if action else words), command.line)
-    elif name == "reg" and re.search(r"currentversion\\+run", words, re.IGNORECASE):
+    elif name == "reg" and re.search(r"currentversion[\\/]+run", words, re.IGNORECASE):
         shell.behaviour.report.add("danger", "persistence", command.line, "Adds a program that starts at login.")
     elif name == "systemctl" and re.search(r"\b(enable|start)\b", words):
         written = [value for key, value in shell.behaviour.files.items() if "systemd/" in key]
