@@ -27,6 +27,7 @@ from prowess.skill.package import Package
 from prowess.skill.prompt_block import skill_block
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
 from prowess.skill.validate import validate
+from prowess.tools.toolbox import Toolbox
 
 SECRET = "obey"
 
@@ -186,6 +187,19 @@ async def test_terminal_escapes_in_a_script_are_written_out_where_it_is_loaded(w
         async with Client(server, mode="auto") as client:
             resource: Any = (await client.read_resource("skill://colour/scripts/paint.sh")).contents[0]
             assert resource.blob  # the exact bytes, which are not text
+        file = {"skill": "colour", "path": "scripts/paint.sh"}
+        assert (await Toolbox(engine).call("read_skill_resource", file)).data["text"] == loaded["script_content"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["assets/table.csv", "notes"])
+async def test_a_nul_in_a_file_does_not_bring_hidden_text_to_an_agent(workspace, path):
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in SECRET)
+    files = {"SKILL.md": "---\nname: sly\ndescription: Notes.\n---\n\nRead.\n", path: f"a\0b{hidden}c\n"}
+    write(workspace, files)
+    async with Prowess.open(workspace) as engine:
+        text = (await Toolbox(engine).call("read_skill_resource", {"skill": "sly", "path": path})).data["text"]
+    assert text == "a\\u{0000}b" + "".join(f"\\u{{{0xE0000 + ord(char):04X}}}" for char in SECRET) + "c\n"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from prowess.errors import NotFound
 from prowess.match.recommendation import Recommendation
 from prowess.policy.text import clean_text
 from prowess.skill.model import SkillCard
+from prowess.skill.text.hidden import show_hidden
 from prowess.tools.live import hosted_skills
 from prowess.tools.skill_tools import read_tool_status
 from prowess.tools.tool import SkillName, ToolContext
@@ -119,7 +120,8 @@ async def read_skill_resource(
         return {"skill": skill, "path": path, "text": text}
     data: dict[str, Any] = {"skill": skill, "path": path, "size": len(content)}
     try:
-        return {**data, "text": content.decode()}
+        # Control characters are allowed in scripts, and a file with a NUL is not searched for hidden text.
+        return {**data, "text": show_hidden(content.decode())}
     except UnicodeDecodeError:
         return {**data, "data": base64.b64encode(content).decode()}
 
