@@ -202,6 +202,24 @@ async def test_a_nul_in_a_file_does_not_bring_hidden_text_to_an_agent(workspace,
     assert text == "a\\u{0000}b" + "".join(f"\\u{{{0xE0000 + ord(char):04X}}}" for char in SECRET) + "c\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "cp1252"])
+@pytest.mark.parametrize("path", ["assets/table.csv", "references/guide.md"])
+@pytest.mark.anyio
+async def test_a_file_in_another_encoding_brings_no_hidden_text_to_an_agent(workspace, path, encoding):
+    hidden = "\xad\xad" if encoding == "cp1252" else chr(0xE0061)
+    mark = "\ufeff" if encoding.endswith("be") else ""
+    skill = write(workspace, {"SKILL.md": "---\nname: wide\ndescription: Notes.\n---\n\nRead.\n"}, "wide")
+    (skill / path).parent.mkdir()
+    (skill / path).write_bytes(f"{mark}é!{hidden}!".encode(encoding))
+    async with Prowess.open(workspace) as engine:
+        answer = (await Toolbox(engine).call("run_skill", {"skill": "wide", "artifact": path})).data
+    # In Windows-1252, any image would be text, so only files that are read as instructions are refused.
+    if encoding == "cp1252" and path.endswith(".csv"):
+        assert answer["output"] == "é!\\u{00AD}\\u{00AD}!"
+    else:
+        assert answer["error"]["code"] == "not-found"
+
+
 @pytest.mark.parametrize(
     ("slug", "error"),
     [

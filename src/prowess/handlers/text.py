@@ -9,6 +9,7 @@ from prowess.run.call import Call, Output
 from prowess.run.handler import Handler
 from prowess.skill.kinds import Kind
 from prowess.skill.model import Skill
+from prowess.skill.text.hidden import show_hidden
 from prowess.skill.text.reader import decode_text
 
 ReadFile = Callable[[Skill, str], Awaitable[bytes]]
@@ -37,7 +38,10 @@ class FileHandler:
         self._read_file = read_file
 
     async def run(self, call: Call) -> Output:
-        """Return the text of the file; raise `NotFound` if it does not exist, `Invalid` if it is not text."""
+        """Return the text of the file, with hidden characters written out.
+
+        Raise `NotFound` if it does not exist, `Invalid` if it is not text.
+        """
         artifact = call.artifact
         if not artifact.path:
             return Output(kind=self.kind, text=artifact.content)
@@ -47,7 +51,8 @@ class FileHandler:
                 f"{artifact.path!r} of {call.skill.slug!r} is a binary file.",
                 hint=f"Run a text artifact instead: `prowess show {call.skill.slug}` lists them.",
             )
-        return Output(kind=self.kind, text=text)
+        # Not all of it was searched when the skill was read: a file may be binary there, and Windows-1252 here.
+        return Output(kind=self.kind, text=show_hidden(text))
 
 
 def text_handlers(read_file: ReadFile) -> tuple[Handler, ...]:

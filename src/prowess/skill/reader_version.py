@@ -4,7 +4,7 @@ A digest says which files a row was derived from, but not how they were read. Wi
 reads a file differently would never reach the skills that are stored already: their digests do not change.
 
 The version is text: the number, then the kinds and forms that plugins added, because a plugin changes how files are read
-as much as a new release does. A `*` marks those that the skill uses. For example `6 acme.notebook acme.sql-query*`.
+as much as a new release does. A `*` marks those that the skill uses. For example `7 acme.notebook acme.sql-query*`.
 
 This module imports nothing, so that checking a cache costs nothing at start-up.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-READER_VERSION = 6
+READER_VERSION = 7
 """Raise this when the same files give another skill than before: other fields, artifacts, names, order or settings, or
 another decision on whether the skill is accepted. Wording of problems does not count, since it is not stored.
 `tests/skill/test_reader_version.py` fails when the number should have been raised.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from prowess.skill.forms.form import Reading, error, warning
 from prowess.skill.model import Skill
 from prowess.skill.package import File
 from prowess.skill.text.hidden import MAX_HIDDEN, HiddenText, find_hidden, show_hidden
+from prowess.skill.text.reader import readable_text
 
 _MAX_PER_FILE = 20
 _MAX_SHOWN = 30
@@ -34,6 +36,8 @@ _PROSE = (".md", ".mdx", ".markdown", ".txt", ".rst", ".j2", ".jinja", ".mustach
 """Files that are read as instructions. In others, such as scripts, control characters may have a purpose."""
 
 _LOADED = ("references/", "scripts/")
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""Byte order marks of files that a run reads as text; that of UTF-32 in the other order begins like the first."""
 _PLAIN_FORMS = ("agentskills", "agentcy", "bernstein")
 _CODE_KINDS = ("asset", "script")
 
@@ -111,13 +115,14 @@ def _in_path(path: str) -> Iterator[Problem]:
 
 def _text_of(file: File) -> str:
     """Return the text of a file, or '' for a binary file."""
+    prose = is_skill_md(file.path) or file.path.endswith(_PROSE)
     try:
         text = file.content.decode("utf-8")
     except UnicodeDecodeError:
-        return ""
+        # Read as Windows-1252, every image would be text with hidden characters.
+        return (readable_text(file.content) or "") if prose or file.content.startswith(_WIDE) else ""
     # A NUL marks a binary file, but must not exempt what can be loaded as text.
-    loaded = is_skill_md(file.path) or file.path.endswith(_PROSE) or file.path.startswith(_LOADED)
-    return text if loaded or "\x00" not in text else ""
+    return text if prose or file.path.startswith(_LOADED) or "\x00" not in text else ""
 
 
 def _hidden_run(text: str, found: HiddenText) -> str:
