@@ -231,10 +231,14 @@ def stored_as(skill: Skill, key: SkillKey, tenant: Tenant, location: str) -> Ski
     Its slug stays as well, even if the readers would choose another one today: versions, grants and sessions refer to it.
     Where it was copied from is what the sync recorded, whatever its files say about that.
     """
-    stored = skill.kept_as(
-        id=key.id, scope=tenant.scope, location=location, created_at=key.created_at, updated_at=key.updated_at
+    return skill.kept_as(
+        id=key.id,
+        scope=tenant.scope,
+        location=location,
+        provenance=key.provenance,
+        created_at=key.created_at,
+        updated_at=key.updated_at,
     )
-    return stored.model_copy(update={"provenance": key.provenance}) if key.provenance else stored
 
 
 def replace_derived(connection: sa.Connection, tenant: Tenant, found: Sequence[Reread]) -> None:

@@ -36,7 +36,7 @@ class SaveRequest:
     actor: str = ""
     note: str = ""
     provenance: Provenance | None = None
-    """The source that the skill was copied from; None to take what its files say about that."""
+    """Where the skill was copied from, if that is known. What its files say about that does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +165,14 @@ class _Decider:
 
     def _as_stored(self, skill: Skill, old: StoredSkill | None, provenance: Provenance | None) -> Skill:
         moment = now()
-        stored = skill.kept_as(
+        return skill.kept_as(
             id=old.key.id if old else _new_id(skill, self.tenant, self.taken),
             scope=self.tenant.scope,
             location=self.location,
+            provenance=provenance,
             created_at=old.key.created_at if old else moment,
             updated_at=moment,
         )
-        return stored.model_copy(update={"provenance": provenance}) if provenance else stored
 
 
 def _wanted_id(skill: Skill, tenant: Tenant) -> str | None:

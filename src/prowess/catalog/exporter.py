@@ -12,7 +12,7 @@ from prowess.skill.filenames import is_marker
 from prowess.skill.form_info import FORMS
 from prowess.skill.forms.form import Reading, Writing
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Provenance, Skill
+from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.storage.files.atomic_write import write_file, write_folder
@@ -91,9 +91,6 @@ def _convert(
     from prowess.skill.fit import fit
     from prowess.skill.forms.conversion import write_package
 
-    if skill.scope == "system":
-        # A copy does not come with Prowess: the source is where the skill is, not what it says.
-        skill = skill.model_copy(update={"provenance": Provenance()})
     if profile:
         return fit(skill, package, profile, limits), profile
     if form in FORMS:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from prowess.skill.profiles import ProfileName
 
 ZIP = "application/zip"
+_ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id")
+"""The fields of a row that say where a skill came from."""
 MAX_RESULTS = 200
 """The most results that a server returns for a message or a query."""
 
@@ -271,6 +273,7 @@ class Skills(Part):
     async def _read(self, slug: str) -> tuple[Skill, Package]:
         """Return a skill and its files, of one and the same digest."""
         from prowess.skill.forms.conversion import read_package
+        from prowess.skill.model import Provenance
 
         row: JsonObject = await self._transport.get(skill_path(slug))
         package = await self.package(row["id"])
@@ -280,7 +283,9 @@ class Skills(Part):
         if reading.skill is None:
             raise Invalid(f"The skill {row['slug']!r} has problems.", hint="Fix its files.", problems=reading.problems)
         dates = {"created_at": row["created_at"] or "", "updated_at": row["updated_at"] or ""}
-        return reading.skill.kept_as(id=row["id"], scope=row["scope"], **dates), package
+        # The files do not say where they came from; the row does.
+        provenance = decode(Provenance, {name: row[name] for name in _ORIGIN})
+        return reading.skill.kept_as(id=row["id"], scope=row["scope"], provenance=provenance, **dates), package
 
     async def _recommend(self, path: str, body: JsonObject) -> list[Recommendation]:
         from prowess.match.recommendation import Recommendation

@@ -153,12 +153,7 @@ class Registries(Part):
         self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
     ) -> Skill:
         """Store a skill of a registry in the catalog. With `digest`, only if the registry still sends exactly these files."""
-        from prowess.skill.model import Provenance
-
         address = id if "://" in id or not registry else f"{registry}:{id}"
         fields = {"source_type": "marketplace", "source_url": address, "scope": scope, "slug": slug, "digest": digest}
         row = await self._transport.post("/skills", {name: value for name, value in fields.items() if value})
-        skill = await Skills(self._transport).get(f"{row['scope']}:{row['slug']}")
-        # The files do not say where they came from; the row does.
-        origin = {name: row[name] for name in ("source", "source_type", "source_url", "source_ref")}
-        return skill.model_copy(update={"provenance": decode(Provenance, origin)})
+        return await Skills(self._transport).get(f"{row['scope']}:{row['slug']}")

@@ -19,7 +19,7 @@ from prowess.skill.needs import can_send_out, measure_reach, read_needs
 from prowess.skill.package import Package
 from prowess.skill.positions import locate_problem
 from prowess.skill.profiles.permissions import describe_needs, summarize_permissions
-from prowess.skill.prompt_block import describe_origin, inserted_kinds, join_texts, skill_block
+from prowess.skill.prompt_block import inserted_kinds, join_texts, skill_block
 from prowess.skill.template import find_variables
 from prowess.skill.validate import ValidationReport, validate
 from prowess.threads import offload
@@ -180,8 +180,7 @@ def _render_block(skill: Skill | None, scope: Scope) -> str:
     if skill is None or not kinds:
         return ""
     body = join_texts([artifact for artifact in skill.artifacts if artifact.kind in kinds])
-    origin = describe_origin(scope, skill.provenance)
-    return skill_block(skill.title, body, slug=skill.slug, origin=origin, digest=skill.digest)
+    return skill_block(skill.title, body, slug=skill.slug, origin=scope, digest=skill.digest)
 
 
 def _budget_effect(context: Context, slug: str, chars: int, session: str) -> dict[str, Any]:

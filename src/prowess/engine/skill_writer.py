@@ -72,7 +72,7 @@ class SkillWriter:
 
     def create_document(self, draft: SkillDraft, scope: Scope, note: str, *, enabled: bool = True) -> Skill:
         """Keep a new skill of one document, switched on or off."""
-        actor, resources = self._context.actor, self._context.resources
+        resources = self._context.resources
         store = resources.writable(scope)
         package = make_package(draft, resources.limits)
         reading = accept(package, resources.limits)
@@ -81,13 +81,10 @@ class SkillWriter:
         if store.get_digest(skill.slug) is not None:
             raise self._taken(skill.slug, scope)
         new = skill.kept_as(id="", scope=scope, location=store.location)
-        if actor.is_person:
-            # A person who sends the text has it in hand, as with an import, whatever it says about its source.
-            new = new.model_copy(update={"provenance": Provenance()})
         subject = _read_subject(self._context.catalog, store, new, package)
         try:
             with nullcontext() if enabled else self._switched_off(skill.slug):
-                return self._save("install", subject, store, reading, note)
+                return self._save("install", subject, store, reading, note, provenance=draft.provenance)
         except DuplicateSkill as error:
             raise self._taken(skill.slug, scope) from error
 
@@ -127,7 +124,9 @@ class SkillWriter:
         reading = accept(changed, limits)
         subject = _read_subject(self._context.catalog, store, skill, changed, replaces=skill.digest)
         diff = partial(format_diff, package, changed)
-        return lambda note: self._save("update", subject, store, reading, note, expected=skill.digest, diff=diff)
+        return lambda note: self._save(
+            "update", subject, store, reading, note, expected=skill.digest, diff=diff, provenance=draft.provenance
+        )
 
     def save_package(self, package: Package, scope: Scope | None, note: str, *, expected: str = "") -> Skill:
         """Keep the files of a draft: a new skill, or with `expected` a change of the one that has this digest.
@@ -289,14 +288,19 @@ class SkillWriter:
         *,
         expected: str | None = None,
         diff: Callable[[], str] | None = None,
+        provenance: Provenance | None = None,
     ) -> Skill:
-        """Save accepted files. In the database of the audit log, they share a transaction with the second row."""
+        """Save accepted files. In the database of the audit log, they share a transaction with the second row.
+
+        `provenance` is where a person says that they have them from. What an agent says about that does not count.
+        """
         gate, actor, records = self._context.resources.gate, self._context.actor, self._context.resources.records()
         if not (isinstance(store, TransactionalStore) and store.is_in(records)):
             save = partial(store.save, reading, expected=expected, actor=actor.label, note=note)
             return self._keep(action, subject, save, diff=diff)
         admission = gate.check(actor, action, subject, diff=diff)
-        request = SaveRequest(reading=reading, expected=expected, actor=actor.label, note=note)
+        stated = provenance if actor.is_person else None
+        request = SaveRequest(reading=reading, expected=expected, actor=actor.label, note=note, provenance=stated)
 
         def finish(connection: sa.Connection, outcomes: Sequence[SaveOutcome]) -> None:
             for digest in [outcome.skill.digest for outcome in outcomes if outcome.skill]:

@@ -82,7 +82,7 @@ def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> Skill
     skill, _ = accepted_skill(accept(package, limits))
     # A skill cannot vouch for itself: whatever it says about its origin is replaced by where it was fetched.
     provenance = Provenance(source="community", source_type="marketplace", source_url=origin)
-    outline = SkillOutline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
+    outline = SkillOutline.of(skill.kept_as(id="", scope="session", provenance=provenance))
     kinds = _inserted_kinds(outline)
     inserted = [artifact for artifact in skill.artifacts if artifact.kind in kinds]
     from prowess.scan import scan_package

@@ -23,6 +23,7 @@ from prowess.skill.slug import check_slug, slugify
 from prowess.skill.validate import ValidationReport, rejection, validate
 
 SourceType = Literal["manual", "github", "url", "marketplace"]
+SOURCE_FIELDS = ("source_type", "source_url", "source_ref", "source_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +53,18 @@ class SkillDraft:
         changes: dict[str, Any] = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
         if self.description is not None:
             changes["described"] = True
-        sources = {
-            name: getattr(self, name) for name in Provenance.model_fields if getattr(self, name, None) is not None
-        }
-        if sources:
-            changes["provenance"] = skill.provenance.model_copy(update=sources)
+        if self._sources:
+            changes["provenance"] = skill.provenance.model_copy(update=self._sources)
         return skill.model_copy(update=changes) if changes else skill
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Where the skill is from, as whoever sends the draft says; None if they say nothing."""
+        return Provenance().model_copy(update=self._sources) if self._sources else None
+
+    @property
+    def _sources(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in SOURCE_FIELDS if getattr(self, name) is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,10 +73,11 @@ def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits
     without changes keeps all its files.
     """
     # The writers of all forms; comparing packages, which reading commands do, needs none of them.
-    from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id, write_package
+    from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_claims, write_package
     from prowess.skill.forms.native import render_folder
 
     original = read_original(package, skill, limits)
+    skill = with_file_claims(skill, original)
     if package is not None and is_unchanged(skill, original):
         return package
     # Agents that write skills, and people who read them, expect skill.json and one file of code.
@@ -84,5 +85,4 @@ def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits
         written = write_package(skill, package or Package(name="", files=()), "devai", limits)
         if not written.left_out:
             return written.package
-    skill = with_file_id(skill, original)
     return Package.written(skill.name, render_folder(skill, original, standard_only=False))

@@ -27,7 +27,7 @@ from prowess.skill.filenames import (
     is_skill_md,
 )
 from prowess.skill.forms import write_package
-from prowess.skill.forms.conversion import read_original, with_file_id
+from prowess.skill.forms.conversion import read_original, with_file_claims
 from prowess.skill.forms.form import Writing
 from prowess.skill.forms.markdown_writer import compose_document, drop_empty
 from prowess.skill.forms.native import render_folder
@@ -181,7 +181,7 @@ class _Fitting:
     def as_native(self) -> Package:
         """Return the skill in the native form, with only the keys of the standard in SKILL.md."""
         original = read_original(self.package, self.skill, self.limits)
-        skill = with_file_id(self.skill, original)
+        skill = with_file_claims(self.skill, original)
         return Package.written(self.name, render_folder(skill, original, standard_only=True))
 
     def reading_of(self, package: Package) -> Document:

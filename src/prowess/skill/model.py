@@ -156,10 +156,13 @@ class Skill(FrozenModel):
     @property
     def card(self) -> SkillCard:
         """The part that may be shown before the skill is chosen."""
-        return self.card_as(self.scope, self.content_length)
+        return self._card(self.scope, self.content_length, self.provenance.source)
 
     def card_as(self, scope: Scope, chars: int) -> SkillCard:
-        """Return the card for a scope. `chars` is the length of the skill in a prompt."""
+        """Return the card for a scope, of a skill whose origin nobody recorded. `chars` is its length in a prompt."""
+        return self._card(scope, chars, unrecorded(scope).source)
+
+    def _card(self, scope: Scope, chars: int, source: SourceName) -> SkillCard:
         values: dict[str, Any] = {
             "slug": self.slug,
             "title": self.title,
@@ -167,7 +170,7 @@ class Skill(FrozenModel):
             "version": self.version,
             "tags": self.tags,
             "scope": scope,
-            "source": self._provenance_in(scope).source,
+            "source": source,
             "digest": self.digest,
             "kinds": self.kinds,
             "chars": chars,
@@ -214,8 +217,13 @@ class Skill(FrozenModel):
         taken = {SIDECAR, *(artifact.path for artifact in self.artifacts)}
         return tuple(entry.path for entry in self.manifest if entry.path not in taken and not is_marker(entry.path))
 
-    def kept_as(self, *, id: str, scope: Scope, location: str = "", **dates: Any) -> Skill:
-        """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it."""
+    def kept_as(
+        self, *, id: str, scope: Scope, location: str = "", provenance: Provenance | None = None, **dates: Any
+    ) -> Skill:
+        """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it.
+
+        `provenance` is where it came from as it was recorded when it arrived. What its files say about that does not count.
+        """
         artifacts = tuple(
             artifact.model_copy(
                 update={"id": artifact_id(id, artifact.name, artifact.variant), "skill_id": id, "revision": self.digest}
@@ -224,21 +232,23 @@ class Skill(FrozenModel):
         )
         from prowess.skill.prompt_block import prompt_chars
 
-        length = prompt_chars(self, scope)
+        provenance = provenance or unrecorded(scope)
+        length = prompt_chars(self, scope, provenance)
         changes = {
             "id": id,
             "content_length": length,
             "scope": scope,
             "location": location,
-            "provenance": self._provenance_in(scope),
+            "provenance": provenance,
             "artifacts": artifacts,
             **dates,
         }
         return self.model_copy(update=changes)
 
-    def _provenance_in(self, scope: Scope) -> Provenance:
-        """Return the provenance in a scope: what comes with Prowess or a plugin has the source `system`."""
-        return self.provenance.model_copy(update={"source": "system"}) if scope == "system" else self.provenance
+
+def unrecorded(scope: Scope) -> Provenance:
+    """Return the provenance of a skill for which none was recorded: in the system scope, Prowess or a plugin brings it."""
+    return Provenance(source="system") if scope == "system" else Provenance()
 
 
 def _artifact_names(artifact: Artifact) -> tuple[str, ...]:

@@ -19,13 +19,16 @@ BLOCK_MARK = "prowess"
 _DIGEST_PATTERN = lazy_pattern(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
 
 
-def prompt_chars(skill: Skill, scope: Scope) -> int:
-    """Return how many characters a skill of this scope takes in a prompt; 0 if none of its texts enters one."""
+def prompt_chars(skill: Skill, scope: Scope, provenance: Provenance | None = None) -> int:
+    """Return how many characters a skill of this scope takes in a prompt; 0 if none of its texts enters one.
+
+    `provenance` is where it came from as it was recorded, if it was.
+    """
     inserted = [artifact for artifact in skill.artifacts if kind_info(artifact.kind).in_prompt]
     if not inserted:
         return 0
     body = join_texts(inserted)
-    origin = describe_origin(scope, skill.provenance)
+    origin = describe_origin(scope, provenance) if provenance else scope
     return len(skill_block(skill.title, body, slug=skill.slug, origin=origin, digest=skill.digest))
 
 

@@ -74,7 +74,8 @@ def build_candidate(skill: Skill, package: Package, change: Change, limits: Limi
     changed = rewrite_package(apply_change(skill, change), package, limits)
     found = accept(changed, limits).skill
     assert found is not None  # noqa: S101  (`accept` raises otherwise)
-    return found.kept_as(id=skill.id, scope=skill.scope, location=skill.location), changed
+    kept = found.kept_as(id=skill.id, scope=skill.scope, location=skill.location, provenance=skill.provenance)
+    return kept, changed
 
 
 def show_change(skill: Skill, change: Change) -> JsonObject:

@@ -43,7 +43,7 @@ from prowess.skill.filenames import SIDECAR
 from prowess.skill.json_values import json_list, json_object, json_value
 from prowess.skill.kinds import Kind, PromptTemplate
 from prowess.skill.model import Skill, SkillCard
-from prowess.skill.prompt_block import skill_block
+from prowess.skill.prompt_block import describe_origin, skill_block
 from prowess.skill.template import find_variables
 
 FREE_ARGUMENT = "arguments"
@@ -110,7 +110,8 @@ async def get_prompt(
         if loaded["error"]:
             raise _load_error(loaded)
         body = fill_arguments(loaded["body"] or "", form.names, arguments)
-        block = skill_block(skill.title, body, slug=skill.slug, origin=skill.scope, digest=skill.digest)
+        origin = describe_origin(skill.scope, skill.provenance)
+        block = skill_block(skill.title, body, slug=skill.slug, origin=origin, digest=skill.digest)
         return [_message(block)]
 
     messages = await read_with_approval(backend, context, params, read)

@@ -30,7 +30,7 @@ from prowess.interfaces.rest.request import (
     respond,
     shape_of,
 )
-from prowess.skill.draft import SkillDraft, SourceType
+from prowess.skill.draft import SOURCE_FIELDS, SkillDraft, SourceType
 from prowess.skill.model import Scope
 
 router = APIRouter(prefix="/skills", tags=["skills"])
@@ -312,16 +312,13 @@ def file_pairs(files: FileTexts) -> tuple[tuple[str, str | None], ...]:
     return tuple((files or {}).items())
 
 
-_SOURCE_FIELDS = ("source_type", "source_url", "source_ref", "source_id")
-
-
 def _draft(body: NewSkillBody | SkillChangeBody, slug: str | None) -> SkillDraft:
     return SkillDraft(
         files=file_pairs(body.files),
         slug=slug,
         title=body.name,
         tags=None if body.tags is None else tuple(body.tags),
-        **body.model_dump(include={"content", "description", "version", "author", *_SOURCE_FIELDS}),
+        **body.model_dump(include={"content", "description", "version", "author", *SOURCE_FIELDS}),
     )
 
 

@@ -11,7 +11,7 @@ from prowess.skill.forms.form import Candidate, Reading, Writing, error, warning
 from prowess.skill.forms.origin import Original, dump_content
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Skill
+from prowess.skill.model import Skill, unrecorded
 from prowess.skill.package import Package
 
 _MAX_PATHS = 5
@@ -108,9 +108,9 @@ def _loss(form: str, what: str, field: str) -> Problem:
 def write_package(skill: Skill, package: Package, form: FormName, limits: Limits = DEFAULT_LIMITS) -> Writing:
     """Write `skill`, whose files are `package`, in this form. A skill already in this form keeps its bytes."""
     original = read_original(package, skill, limits)
+    skill = with_file_claims(skill, original)
     if original.reading.form == form and is_unchanged(skill, original):
         return Writing(package=package)
-    skill = with_file_id(skill, original)
     member = FORMS[form].load()
     written = Package.written(skill.name, member.render(skill, original))
     # Read back instead of trusting the writer: losses are found by comparing, so that no form has to list what it
@@ -142,7 +142,14 @@ def is_unchanged(skill: Skill, original: Original) -> bool:
     return before is not None and same_json(dump_content(before), dump_content(skill))
 
 
-def with_file_id(skill: Skill, original: Original) -> Skill:
-    """Return the skill with the id from its files instead of the id from its store."""
+def with_file_claims(skill: Skill, original: Original) -> Skill:
+    """Return the skill with the id from its files instead of the id from its store.
+
+    The same goes for where they say that it is from, unless its store has recorded that.
+    """
     before = original.reading.skill
-    return skill if before is None else skill.model_copy(update={"id": before.id})
+    if before is None:
+        return skill
+    is_recorded = skill.provenance != unrecorded(skill.scope)
+    provenance = skill.provenance if is_recorded else before.provenance
+    return skill.model_copy(update={"id": before.id, "provenance": provenance})
