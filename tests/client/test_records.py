@@ -191,3 +191,12 @@ def test_events_from_now_on_and_by_name_and_session(connect: Callable[..., Clien
     follower = client.events.follow(after=event.number - 1, session="chat")
     assert next(follower) == event
     follower.close()
+
+
+def test_a_log_that_ends_before_the_position_was_replaced_and_is_followed_from_its_start(connect: Callable[..., Client]):
+    client = connect()
+    client.enable("triage", session=client.sessions.open("chat"))
+    follower = client.events.follow(after=1_000)
+    first = next(follower)
+    assert [first] == client.events.list(limit=1)
+    follower.close()

@@ -63,7 +63,8 @@ class Events(Part):
         """Yield events as they happen; with `after`, from that number on. None is lost or repeated.
 
         If the connection ends, a new one continues after the last event that was yielded, for as long as that takes. If
-        events after the number are no longer kept, an event `events_pruned` takes their place.
+        events after the number are no longer kept, an event `events_pruned` takes their place. If the log was replaced by
+        another one, as by a restored backup, that is followed from its start.
         """
         # A stream that begins with what happens from now on would forget its place if it broke before the first event.
         position = await self.last() if after is None else after
@@ -71,6 +72,7 @@ class Events(Part):
         path = f"{session_path(session)}/events" if session else "/events"
         pause = FIRST_PAUSE_SECONDS
         while True:
+            latest = position
             try:
                 headers = {"last-event-id": str(position)}
                 async with self._transport.stream(
@@ -79,9 +81,11 @@ class Events(Part):
                     async for frame in stream:
                         pause = FIRST_PAUSE_SECONDS
                         number = int(frame.id or 0)
+                        # The numbers of a stream grow, unless the log was replaced.
+                        if number < latest:
+                            position = number - 1
+                        latest = number
                         if not frame.data:
-                            # The first frame has the position, which is an earlier one if the log was replaced.
-                            position = min(position, number)
                             continue
                         if frame.event == EVENTS_PRUNED:
                             position = number
