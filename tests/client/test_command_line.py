@@ -311,7 +311,17 @@ def test_a_member_lists_their_own_tokens(there: Run, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PROWESS_TOKEN", MEMBER)
     ran = there("token", "list", "--json")
     assert (ran.code, ran.out) == (0, "[]\n")
-    assert there("token", "list", "--user", "ann").code == 5
+    assert there("token", "list", "--user", "ann").code == 4
+
+
+def test_a_member_shows_and_revokes_their_own_tokens(there: Run, monkeypatch: pytest.MonkeyPatch):
+    assert there("org", "create", "acme").code == 0
+    assert there("user", "add", "bob", "--org", "acme").code == 0
+    monkeypatch.setenv("PROWESS_TOKEN", MEMBER)
+    made = json.loads(there("token", "create", "ci", "--scopes", "skills.read", "--json").out)
+    shown = json.loads(there("user", "show", "bob", "--json").out)
+    assert [token["id"] for token in shown["tokens"]] == [made["id"]]
+    assert there("token", "revoke", made["id"][:8]).code == 0
 
 
 def test_a_wrong_token_an_unreachable_server_and_a_wrong_url_have_their_exit_codes(

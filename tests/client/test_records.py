@@ -193,7 +193,9 @@ def test_events_from_now_on_and_by_name_and_session(connect: Callable[..., Clien
     follower.close()
 
 
-def test_a_log_that_ends_before_the_position_was_replaced_and_is_followed_from_its_start(connect: Callable[..., Client]):
+def test_a_log_that_ends_before_the_position_was_replaced_and_is_followed_from_its_start(
+    connect: Callable[..., Client],
+):
     client = connect()
     client.enable("triage", session=client.sessions.open("chat"))
     follower = client.events.follow(after=1_000)

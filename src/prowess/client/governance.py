@@ -250,10 +250,9 @@ class Tokens(Part):
 
     async def list(self, *, organization: str = "", user: str = "", everyone: bool = False) -> list[Token]:
         """Return the caller's tokens, newest first; as an admin those of a user, or of everyone."""
-        params: dict[str, Any] = {"organization": organization, "everyone": "true" if everyone or user else ""}
+        params: dict[str, Any] = {"organization": organization, "user": user, "everyone": everyone or None}
         found = [_token(row) async for row in self._transport.pages("/tokens", **params)]
-        shown = [token for token in found if not user or token.user_id == user]
-        return sorted(shown, key=lambda token: token.created_at, reverse=True)
+        return sorted(found, key=lambda token: token.created_at, reverse=True)
 
     async def revoke(self, token_id: str) -> Token:
         """Revoke a token at once, and return it. Raise `NotFound` for a token that the caller may not see."""

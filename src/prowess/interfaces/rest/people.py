@@ -180,10 +180,11 @@ async def list_tokens(
     engine: Anyone,
     page: Page,
     everyone: Annotated[bool, Query(description="All tokens of the organization, for an admin.")] = False,
+    user: Annotated[str, Query(max_length=63, description="Tokens of this user, for an admin.")] = "",
     organization: OfOrganization = "",
 ) -> Response:
-    """List the caller's own tokens, without their secrets; as an admin those of everyone."""
-    found = await engine.tokens.list(organization=organization, everyone=everyone)
+    """List the caller's own tokens, without their secrets; as an admin those of a user, or of everyone."""
+    found = await engine.tokens.list(organization=organization, user=user, everyone=everyone)
     return respond(paginate(found, page, lambda row: row.id))
 
 

@@ -101,14 +101,19 @@ def list_tokens(organization: str, user: str, cli: Cli) -> None:
     """List tokens: all that you may see, or those of an organization or a user."""
 
     async def work(prowess: Prowess) -> list[Token]:
-        try:
+        if organization or user:
             return await prowess.tokens.list(organization=organization, user=user, everyone=not user)
-        except Refused:
-            if organization or user:
-                raise
-            return await prowess.tokens.list()  # a member of a server's organization sees their own
+        return await _list_visible(prowess)
 
     print_tokens(cli.call(work), cli)
+
+
+async def _list_visible(prowess: Prowess) -> list[Token]:
+    """Return all tokens that the caller may see: a member of a server's organization sees their own."""
+    try:
+        return await prowess.tokens.list(everyone=True)
+    except Refused:
+        return await prowess.tokens.list()
 
 
 def print_tokens(tokens: list[Token], cli: Cli) -> None:
@@ -141,7 +146,7 @@ def revoke_token(id: str, cli: Cli) -> None:
     """
 
     async def work(prowess: Prowess) -> Token:
-        token = find_by_prefix(await prowess.tokens.list(everyone=True), id, "tokens")
+        token = find_by_prefix(await _list_visible(prowess), id, "tokens")
         return await prowess.tokens.revoke(token.id if token else id)
 
     revoked = cli.call(work)
