@@ -196,6 +196,18 @@ def test_skills_are_imported_changed_deleted_restored_and_exported(there: Run, t
     assert there("show", "greet").code == 4
 
 
+def test_a_batch_has_a_line_for_each_query_also_for_those_that_a_server_refuses(here: Run, there: Run, tmp_path: Path):
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text(
+        "".join(json.dumps({"id": text[:1], "text": text}) + "\n" for text in ("bugs", " ", "x" * 100_001))
+    )
+    on_server, on_machine = there("match", "--batch", batch), here("match", "--batch", batch)
+    answers = [json.loads(line) for line in on_server.out.splitlines()]
+    assert [answer["id"] for answer in answers] == ["b", " ", "x"]
+    assert answers[:2] == [json.loads(line) for line in on_machine.out.splitlines()][:2]
+    assert (on_server.code, answers[2]["line"]) == (1, 3)
+
+
 def test_settings_are_changed_and_skills_switched(here: Run, there: Run):
     assert "Set approval_days to 3" in there("policy", "set", "approval_days", "3").out
     assert json.loads(here("policy", "--json").out)["approval_days"] == 3

@@ -131,7 +131,9 @@ class _ServerMatcher:
     def rank(
         self, message: str, *, limit: int, tags: Sequence[str] = (), context: str = ""
     ) -> Sequence[Recommendation]:
-        """Return the whole ranking of a message."""
+        """Return the whole ranking of a message; nothing for a blank one, which a server refuses."""
+        if not message.strip():
+            return ()
         return self._client.skills.rank(message, limit=limit, tags=tags, context=context)
 
     def search(self, query: str = "", *, limit: int, tags: Sequence[str] = ()) -> Sequence[Recommendation]:

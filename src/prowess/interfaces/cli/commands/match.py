@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
-from prowess.errors import NotFound
+from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import Cli, common_options, mark_trust, open_matcher
 from prowess.interfaces.cli.options import (
     MAX_MESSAGE_CHARS,
@@ -97,12 +97,15 @@ def match_lines(
         queries += 1
         try:
             query = _parse_line(line if whole else b"")
-            results = matcher.rank(
-                query.text,
-                limit=limit,
-                tags=tuple(dict.fromkeys((*tags, *query.tags))),
-                context=query.context or context,
-            )
+            try:
+                results = matcher.rank(
+                    query.text,
+                    limit=limit,
+                    tags=tuple(dict.fromkeys((*tags, *query.tags))),
+                    context=query.context or context,
+                )
+            except Invalid as error:  # a server takes shorter messages than a line may have
+                raise InvalidLine(error.message, query.id) from error
             print_json_line(_answer_json(query, results, explain=explain))
         except InvalidLine as error:
             bad += 1
