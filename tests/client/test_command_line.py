@@ -336,6 +336,14 @@ def test_a_member_shows_and_revokes_their_own_tokens(there: Run, monkeypatch: py
     assert there("token", "revoke", made["id"][:8]).code == 0
 
 
+def test_a_user_who_cannot_be_bound_on_a_server_is_not_added(there: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROWESS_OIDC_ISSUER", "https://id.example.com")
+    assert there("org", "create", "acme").code == 0
+    refused = there("user", "add", "ann", "--org", "acme", "--subject", "4711")
+    assert (refused.code, "cannot run against a server" in refused.err) == (2, True)
+    assert there("user", "list", "--org", "acme", "--json").out == "[]\n"
+
+
 def test_a_wrong_token_an_unreachable_server_and_a_wrong_url_have_their_exit_codes(
     here: Run, there: Run, monkeypatch: pytest.MonkeyPatch
 ):

@@ -13,6 +13,7 @@ from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import clean, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal, require_person, token_option
+from prowess.interfaces.cli.server import require_this_machine
 from prowess.settings import read_settings
 from prowess.view import to_json
 
@@ -147,6 +148,8 @@ def add_user(
 
 
 def _issuer() -> str:
+    # Before anything is changed: a user would be added, and not bound.
+    require_this_machine("user --subject", "Its operator binds accounts of the provider.")
     issuer = read_settings().oidc_issuer
     if not issuer:
         raise Invalid(
