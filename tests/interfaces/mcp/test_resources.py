@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -176,6 +177,18 @@ async def test_an_address_of_nothing_is_an_invalid_parameter(in_memory, method, 
         with pytest.raises(MCPError) as refused:
             await ask(client, method, uri=uri)
     assert refused.value.error.code == -32602
+
+
+async def test_an_address_with_very_many_segments_takes_little_memory(in_memory):
+    async with in_memory("auto") as client:
+        tracemalloc.start()
+        try:
+            with pytest.raises(MCPError):
+                await ask(client, "skills/get", uri="skill://" + "a/" * 10_000)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 20e6
 
 
 async def test_a_cursor_that_was_never_given_is_an_invalid_parameter(in_memory):

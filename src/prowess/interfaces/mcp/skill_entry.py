@@ -10,6 +10,7 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -19,6 +20,7 @@ from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import FileEntry
 from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
+from prowess.skill.slug import MAX_SLUG_CHARS
 
 SCHEME = "skill://"
 SEPARATE_SEGMENT = "~"
@@ -133,7 +135,8 @@ def candidate_slugs(uri: str) -> list[str]:
     segments = [unquote(segment) for segment in uri.removeprefix(SCHEME).split("/")]
     if segments[0] == SEPARATE_SEGMENT:
         return segments[1:2]
-    return [".".join(segments[:count]) for count in range(1, len(segments) + 1)]
+    # An address with 100,000 segments would have 10 GB of longer ones.
+    return list(takewhile(lambda slug: len(slug) <= MAX_SLUG_CHARS, accumulate(segments, "{}.{}".format)))
 
 
 def entry_path(entry: SkillEntry, uri: str) -> str | None:
