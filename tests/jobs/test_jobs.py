@@ -458,6 +458,10 @@ async def test_names_are_kept_apart_and_others_jobs_look_like_unknown_ones(place
         await own.wait(job.id)
         with pytest.raises(Conflict, match="used by another job"):
             await own.start_batch(request, ITEMS[:2], name="mine")
+        # The results of one model are not those of another.
+        for other in (replace(request, model="script:other"), replace(request, evaluation_model="script:other")):
+            with pytest.raises(Conflict, match="used by another job"):
+                await own.start_batch(other, ITEMS, name="mine")
         assert [one.name for one in await own.list()] == ["mine"]
         assert [one.user for one in await prowess.as_actor(chief).jobs.list()] == ["ann"]
         others = prowess.as_actor(bob).jobs

@@ -116,7 +116,7 @@ class Jobs(Part):
         concurrency: int = 4,
         max_spend: float | None = None,
     ) -> Job:
-        """Start a batch: one run for each item. A batch of the same name is continued if it has the same items."""
+        """Start a batch: one run for each item. A batch of the same name is continued if it is the same."""
         more = {"items": [dict(item) for item in items], "concurrency": concurrency, "max_spend": max_spend}
         return await self._start(request, name=name, **more)
 

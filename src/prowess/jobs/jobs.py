@@ -85,7 +85,7 @@ class Jobs:
         """Start a batch: one run for each item, which is the inputs of the run.
 
         `concurrency` is how many run at once on each worker, `max_spend` what all of them may cost, in US dollars. A batch of
-        the same name is continued if it has the same skill and items; otherwise raise `Conflict`.
+        the same name is continued if it has the same skill, items and models; otherwise raise `Conflict`.
         """
         if not items:
             raise Invalid("The batch has no items.", hint="Give one JSON object per line.")
@@ -359,7 +359,7 @@ def check_name(name: str) -> str:
 
 def _identity(row: JobRow) -> tuple[object, ...]:
     request = row.request
-    names = ("artifacts", "inputs", "items_hash", "task", "parameters")
+    names = ("artifacts", "inputs", "items_hash", "model", "evaluation_model", "task", "parameters")
     return row.kind, row.skill_slug, *(request.get(name) for name in names)
 
 
