@@ -256,6 +256,25 @@ def test_a_signature_comes_from_the_schemas_of_the_prompt():
     }
 
 
+@pytest.mark.parametrize(
+    ("schema", "declared"),
+    [
+        ({"type": ["string", "null"]}, {"type": "string"}),
+        ({"type": ["string", "integer"]}, {}),
+        ({"type": "array"}, {"type": "array"}),
+        ({"type": "array", "items": {"type": "string"}}, {"type": "array"}),
+        ({"type": "array", "items": {"type": "number"}}, {"type": "list[float]"}),
+        ({"type": "array", "items": {"type": "object"}}, {"type": "list[dict]"}),
+        ({"type": "integer", "enum": [1, 2]}, {"type": "integer"}),
+        ({"enum": ["low", None]}, {}),
+    ],
+)
+def test_a_signature_has_only_types_and_enums_that_dspy_knows(schema, declared):
+    prompt = PromptTemplate(name="p", content="Judge.", output_schema={"properties": {"found": schema}})
+    [field] = make_signature(prompt)["outputs"]
+    assert field == {"name": "found", **declared}
+
+
 async def test_a_prompt_whose_output_others_use_by_name_is_not_wrapped(with_sidecar, triage, ask, model):
     place, _ = with_sidecar()
     follower = "  - {path: prompts/after.j2, kind: prompt_template, name: after, ordinal: 2}\n"

@@ -23,7 +23,7 @@ from prowess.run.call import Call
 from prowess.run.selection import to_input_name
 from prowess.sidecar.protocol import OptimizeRequest, OptimizerName, Program
 from prowess.skill.dspy_state import read_state
-from prowess.skill.json_values import json_object
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.kinds import DspyModule, JsonObject, PromptTemplate
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
@@ -138,7 +138,9 @@ OUTPUT = "output"
 
 _TAG_START = re.compile(r"\{[%#]")
 _VALUE = re.compile(r"\{\{\{?\s*+(?:[&=]\s*+)?([A-Za-z_]\w*+)[^{}]*+\}?\}\}")
-_SCHEMA_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_SCHEMA_TYPES = ("string", "integer", "number", "boolean", "array", "object")
+_LIST_TYPES = {"integer": "list[int]", "number": "list[float]", "boolean": "list[bool]", "object": "list[dict]"}
+"""The types of lists of anything but text, as signatures name them, by the type of their items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,13 +220,25 @@ def _as_instructions(template: str) -> str:
 def _field(name: str, schema: Any) -> JsonObject:
     field = json_object(schema)
     declared: JsonObject = {"name": name}
-    if field.get("type") in _SCHEMA_TYPES:
-        declared["type"] = field["type"]
+    if kind := _type_name(field):
+        declared["type"] = kind
     if isinstance(field.get("description"), str):
         declared["description"] = field["description"]
-    if isinstance(field.get("enum"), list):
-        declared["enum"] = field["enum"]
+    values = json_list(field.get("enum"))
+    # An enum of a signature has texts only.
+    if values and all(isinstance(value, str) and value for value in values):
+        declared["enum"] = values
     return declared
+
+
+def _type_name(schema: JsonObject) -> str:
+    """Return the type of a schema as signatures name it; '' if it has none, or several besides `null`."""
+    written = schema.get("type")
+    kinds = [kind for kind in json_list(written) or [written] if kind != "null"]
+    if len(kinds) != 1 or kinds[0] not in _SCHEMA_TYPES:
+        return ""
+    item = _type_name(json_object(schema.get("items"))) if kinds[0] == "array" else ""
+    return _LIST_TYPES.get(item, kinds[0])
 
 
 def _uses_output(text: str, prompt: PromptTemplate) -> bool:
