@@ -201,7 +201,7 @@ async def test_too_few_cases_are_refused_before_the_sidecar_is_installed(place, 
             await prowess.optimize.run(ask(model=model, method="gepa"))
 
 
-async def test_states_of_another_version_are_optimised_again_and_offered(with_sidecar, triage, tmp_path):
+async def test_states_of_another_version_are_optimised_again_and_offered(with_sidecar, triage, ask, tmp_path):
     async def find_better(request, *_):
         assert request.program.state["metadata"]["dependency_versions"] == {"dspy": "3.3.0"}
         return Optimized(state=make_state(demos=(DEMO, DEMO)), dspy="3.4.1", score=0.9)
@@ -223,6 +223,9 @@ async def test_states_of_another_version_are_optimised_again_and_offered(with_si
         **{"dspy/sort-fast.json": content, "dspy/sort-fast.state.json": json.dumps(make_state(dspy="3.3.0"))},
     )
     async with place.open() as prowess:
+        # An optimization of something else from the same files does not count.
+        with pytest.raises(Refused, match="Too few queries"):
+            await prowess.optimize.run(ask(method="phrases"))
         with sidecar:
             told = await TASKS["reoptimize"](prowess, "job", {}, lambda _: None)
         [offered] = told["proposals"]

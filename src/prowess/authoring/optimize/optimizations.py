@@ -240,16 +240,18 @@ class Optimizations:
         done: list[Proposal] = []
         for outdated in found:
             past = await self._records.list(skill=outdated.skill.slug, states=(), before=None, limit=100)
-            mine = [row for row in past if row.artifact in ("", outdated.artifact.name, outdated.artifact.fallback)]
-            if any(row.base_digest == outdated.skill.digest for row in mine):
+            module, digest = outdated.artifact, outdated.skill.digest
+            # Not those of its prompt or of the description of the skill, which say nothing about the module.
+            if any(row.artifact == module.name and row.base_digest == digest for row in past):
                 continue
             # As it was made, if it was made here.
-            proposal = next((row for row in mine if row.candidate_digest == outdated.skill.digest), None)
+            made = [row for row in past if row.artifact in (module.name, module.fallback)]
+            proposal = next((row for row in made if row.candidate_digest == digest), None)
             request = stored_request(proposal.request) if proposal else OptimizationRequest(skill=outdated.skill.slug)
             if not request.needs_sidecar:
                 request = OptimizationRequest(skill=outdated.skill.slug)
             address = f"{outdated.skill.scope}:{outdated.skill.slug}"
-            prepared = await self.prepare(replace(request, skill=address, artifact=outdated.artifact.name))
+            prepared = await self.prepare(replace(request, skill=address, artifact=module.name))
             try:
                 done.append(await self.resume(prepared.id, on_progress=on_progress))
             except ProwessError:
