@@ -86,6 +86,22 @@ async def test_a_run_belongs_to_the_conversation_of_the_agent(greeter: Any, box:
     assert row.session_id == session.id
 
 
+async def test_a_run_opens_the_conversation_of_an_agent_that_has_enabled_nothing(
+    greeter: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    call = ("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+    async with greeter.open(ann) as engine:
+        toolbox = box(engine, fallback_model=ScriptedModel(["Hello!", "Hello!"]))
+        assert (await toolbox.call("run_skill", {"skill": "nothing"})).ok is False
+        assert await toolbox.context.find_session() is None
+        for _ in range(2):
+            assert (await toolbox.call(*call)).ok
+        session = await toolbox.context.find_session()
+        rows = await engine.traces.list()
+    assert session is not None
+    assert [row.session_id for row in rows] == [session.id] * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

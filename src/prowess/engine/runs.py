@@ -189,11 +189,23 @@ class Runs(Part):
             actor=inside.actor,
             policy=policy,
             trust=subject.trust,
-            session=request.evaluation or inside.session,
+            session=request.evaluation or inside.session or self._open_session(request),
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
             uses=uses,
         )
+
+    def _open_session(self, request: RunRequest) -> str:
+        """Open the session that a request names and return its id; '' without a name, or for a dry run."""
+        if not request.session or request.dry_run:
+            return ""
+        context = self._context
+        # Otherwise the trace would not name the conversation, and what the run costs would not count for it.
+        opened = context.resources.sessions.open(
+            context.actor, context.session_key(request.session), role=context.actor.role
+        )
+        context.resources.acting.clear()
+        return opened.id
 
     def _read_inputs(
         self, request: RunRequest, skill: Skill
