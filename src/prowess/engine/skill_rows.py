@@ -106,7 +106,7 @@ class SkillQuery:
         """Return True if a skill matches, judged by its card alone."""
         if self.scope and card.scope != self.scope:
             return False
-        if self.tags and not self.tags.issubset(card.tags):
+        if self.tags and not card.has_tags(self.tags):
             return False
         text = " ".join((card.slug, card.title, card.description, *card.tags)).casefold() if self.words else ""
         return all(word in text for word in self.words)

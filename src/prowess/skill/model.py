@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
@@ -71,6 +72,10 @@ class SkillCard(FrozenModel):
     """The skill's trust level here; '' if it was not looked up."""
     enabled: bool = True
     """False if an administrator has switched the skill off for the organization."""
+
+    def has_tags(self, tags: Iterable[str]) -> bool:
+        """Return True if the skill has all of these tags, in upper or lower case."""
+        return {tag.casefold() for tag in tags} <= {tag.casefold() for tag in self.tags}
 
     def as_json(self) -> JsonObject:
         """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""

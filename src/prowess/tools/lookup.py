@@ -59,14 +59,13 @@ async def list_skills(
     `error` says what is wrong with a skill; `tool` is the tool that calls it.
     """
     cards, faults = await context.engine.skills.look()
-    folded = {tag.casefold() for tag in tags}
     skills = [
         _describe_card(card)
         for card in cards
-        if card.enabled and (not scope or card.scope == scope) and folded <= {tag.casefold() for tag in card.tags}
+        if card.enabled and (not scope or card.scope == scope) and card.has_tags(tags)
     ]
     # The scope and tags of a skill that cannot be read are unknown, so a filter leaves it out.
-    skills += [] if scope or folded else [_describe_fault(fault) for fault in faults]
+    skills += [] if scope or tags else [_describe_fault(fault) for fault in faults]
     keyed = _sort_by_key([skill for skill in skills if status in ("", skill["status"])])
     # The cursor is a key, not a position, so skills that come or go between two pages do no harm.
     after = [(key, skill) for key, skill in keyed if key > cursor]
@@ -74,7 +73,7 @@ async def list_skills(
     tools = await read_tool_status(context, {skill["skill"] for skill in page if skill["status"] == "active"})
     listed = [{**skill, **tools.get(skill["skill"], {})} if skill["status"] == "active" else skill for skill in page]
     data: dict[str, Any] = {"skills": listed, "total": len(keyed)}
-    if folded and not keyed:
+    if tags and not keyed:
         data["hint"] = f"{_describe_tags(tags, cards)} Call list_skills without tags."
     if len(after) > PAGE_SIZE:
         data["next_cursor"] = after[PAGE_SIZE - 1][0]

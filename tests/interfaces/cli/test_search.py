@@ -60,3 +60,12 @@ def test_a_tag_filter_that_leaves_nothing_says_so_and_names_the_tags_there_are(p
     assert invented.code == 0
     assert "No skill has the tag 'astronomy'. Tags here: writing, git." in invented.err
     assert "Did you mean 'writing'?" in prowess(*command, "--tag", "writting").err
+
+
+@pytest.mark.parametrize("command", [["list"], ["search", "commit"], ["match", "write a commit message"]])
+def test_a_tag_is_the_same_in_upper_and_lower_case(prowess, write_skill, command):
+    write_skill("one", "---\nname: one\ndescription: Writes a commit message.\ntags: [Git]\n---\n\nDo it.\n")
+    write_skill("two", "---\nname: two\ndescription: Writes a commit message, too.\ntags: [notes]\n---\n\nDo it.\n")
+    found = prowess(*command, "--tag", "GIT", "--json")
+    assert [skill["slug"] for skill in found.json] == ["one"]
+    assert "No skill has the tag" not in found.err

@@ -57,7 +57,7 @@ def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | Non
     chosen = [
         card
         for card in cards
-        if set(tags) <= set(card.tags) and scope in (None, card.scope) and _has_words(card, folded)
+        if card.has_tags(tags) and scope in (None, card.scope) and _has_words(card, folded)
     ]
     is_all = scope is None and not tags and not words
     if cli.as_json:
@@ -72,7 +72,7 @@ def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | Non
         _print_cards(chosen, dangers, limit, scores)
     known = [tag for card in cards for tag in card.tags]
     for tag in dict.fromkeys(tags):
-        if tag not in known:
+        if not any(card.has_tags([tag]) for card in cards):
             print_unknown_tag(tag, known)
     warn_faults(faults)
 
