@@ -69,7 +69,7 @@ def list_overview(context: Context, query: OverviewQuery) -> Overview:
         for card in cards
         if (card.slug in ranked or words.admits(card))
         and (query.enabled is None or is_off(card.slug, off) is not query.enabled)
-        and query.tags.issubset(card.tags)
+        and card.has_tags(query.tags)
     ]
     chosen = [card for card in found if not query.scopes or card.scope in query.scopes]
     scores = {key: one.score for key, one in read_scores(context).items()}

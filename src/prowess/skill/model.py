@@ -75,7 +75,8 @@ class SkillCard(FrozenModel):
 
     def has_tags(self, tags: Iterable[str]) -> bool:
         """Return True if the skill has all of these tags, in upper or lower case."""
-        return {tag.casefold() for tag in tags} <= {tag.casefold() for tag in self.tags}
+        wanted = {tag.casefold() for tag in tags}
+        return not wanted or wanted <= {tag.casefold() for tag in self.tags}
 
     def as_json(self) -> JsonObject:
         """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""

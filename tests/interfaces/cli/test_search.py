@@ -69,3 +69,10 @@ def test_a_tag_is_the_same_in_upper_and_lower_case(prowess, write_skill, command
     found = prowess(*command, "--tag", "GIT", "--json")
     assert [skill["slug"] for skill in found.json] == ["one"]
     assert "No skill has the tag" not in found.err
+
+
+def test_skills_are_exported_by_a_tag_in_upper_or_lower_case(prowess, write_skill):
+    write_skill("one", "---\nname: one\ndescription: Writes a commit message.\ntags: [Git]\n---\n\nDo it.\n")
+    write_skill("two", "---\nname: two\ndescription: Writes notes about a thing.\n---\n\nDo it.\n")
+    exported = prowess("export", "--tag", "git", "--to", "out", "--json").json
+    assert [skill["slug"] for skill in exported] == ["one"]

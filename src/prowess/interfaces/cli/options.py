@@ -331,7 +331,7 @@ async def choose_skills(
     found = [
         card.slug
         for card in await prowess.skills.cards()
-        if set(tags) <= set(card.tags) and not (card.scope == "system" and (writable or (PACKS / card.slug).is_dir()))
+        if card.has_tags(tags) and not (card.scope == "system" and (writable or (PACKS / card.slug).is_dir()))
     ]
     if not found:
         condition = f" with the tag {' and '.join(tags)}" if tags else ""
