@@ -22,7 +22,10 @@ MESSAGE = "the prod Postgres is slow, can you triage the locks?"
 def fill(place: Any) -> None:
     place.skill("postgres-triage", "Look at the locks of the slow Postgres.", fields="metadata:\n  tags: sre\n")
     place.skill("poetry", "Write verse.")
-    place.write("runner", {"skill.json": '{"id":"runner","name":"R","description":"Triage."}', "execute.ts": "x"})
+    place.write(
+        "runner",
+        {"skill.json": '{"id":"runner","name":"R","description":"Triage."}', "execute.ts": "export const execute = 1"},
+    )
 
 
 async def told(engine: Any, **options: Any) -> dict[str, Any]:

@@ -321,7 +321,10 @@ async def test_a_skill_whose_place_does_not_answer_stays_as_it_was_admitted(plac
 
 
 async def test_one_without_text_does_not_enter(place: Any):
-    place.write("tool", {"skill.json": '{"id":"tool","name":"Tool","description":"Runs."}', "execute.ts": "x"})
+    place.write(
+        "tool",
+        {"skill.json": '{"id":"tool","name":"Tool","description":"Runs."}', "execute.ts": "export const execute = 1"},
+    )
     async with place.open() as engine:
         with pytest.raises(Invalid, match="no text"):
             await engine.enable("tool", session=await engine.sessions.open("chat"))

@@ -39,6 +39,10 @@ def devai(code: str) -> dict[str, str]:
     }
 
 
+def devai_ts(code: str) -> dict[str, str]:
+    return {"skill.json": devai("")["skill.json"], "execute.ts": code}
+
+
 def descriptor(kind: str, handler: str) -> dict[str, str]:
     implementation = json.dumps({"type": kind, "handler": handler})
     return {"counter.yaml": f"skill_id: counter\ndescription: Counts.\nimplementation: {implementation}\n"}
@@ -49,6 +53,11 @@ def descriptor(kind: str, handler: str) -> dict[str, str]:
     [
         (devai(BAD), "execute.py cannot run: expected ':' (line 3)"),
         (devai("def count(args, ctx): ...\n"), "it does not define a function named execute"),
+        (
+            devai_ts("export async function count() {}\n"),
+            "execute.ts cannot run: it does not export a function named execute",
+        ),
+        (devai_ts("async function execute() {}\n"), "it does not export a function named execute"),
         (descriptor("http_call", "GET https://{{ host }}/x"), "literal host"),
         (descriptor("cli_command", "{{ program }} x"), "program name"),
     ],
@@ -62,6 +71,22 @@ async def test_a_skill_that_could_never_be_called_is_no_tool_and_says_why(
         assert await names(toolbox) == []
         told = await standing(toolbox)
         assert reason in told.get("error", "") + told.get("no_tool", "")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "export async function execute(args, ctx) { return 1 }\n",
+        "const execute = async () => 1;\nexport { execute };\n",
+        "export default async (args) => args;\n",
+    ],
+)
+async def test_a_typescript_function_is_a_tool_however_it_is_exported(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, code: str
+):
+    place.write("counter", devai_ts(code))
+    async with place.open(ann) as engine:
+        assert await names(box(engine)) == ["skill_counter"]
 
 
 async def test_a_broken_function_that_a_store_holds_all_the_same_is_known_to_be_broken():

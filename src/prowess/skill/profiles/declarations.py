@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -43,9 +44,15 @@ def check_functions(reading: Reading) -> Iterator[Problem]:
 
 def find_function_fault(function: Function) -> SourceFault | None:
     """Return the fault of a function of the skill, or None."""
-    if function.language != "python" or not function.content:
+    if not function.content:
         return None
-    return find_source_fault(function.content, function.handler)
+    if function.language == "python":
+        return find_source_fault(function.content, function.handler)
+    # Only the names are looked for, because nothing here parses JavaScript: what a module exports stands in its text.
+    names = rf"\b(?:{re.escape(function.handler)}|default)\b"
+    if re.search(r"\bexport\b", function.content) and re.search(names, function.content):
+        return None
+    return SourceFault(message=f"it does not export a function named {function.handler}")
 
 
 def _function_problem(function: Function, fault: SourceFault) -> Problem:
@@ -55,7 +62,8 @@ def _function_problem(function: Function, fault: SourceFault) -> Problem:
         hint = "If it uses syntax of a newer Python, run it to check."
         return Problem(code=FUNCTION_CODE, severity="warning", message=message, hint=hint, field=where, line=fault.line)
     message = f"{where} cannot run: {fault.message.rstrip('.')}."
-    hint = "Fix this line." if fault.line else f"Define {function.handler}(args, ctx) at the top level of the file."
+    verb = "Define" if function.language == "python" else "Export"
+    hint = "Fix this line." if fault.line else f"{verb} {function.handler}(args, ctx) at the top level of the file."
     return Problem(code=FUNCTION_CODE, severity="error", message=message, hint=hint, field=where, line=fault.line)
 
 
