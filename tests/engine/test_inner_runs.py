@@ -106,3 +106,15 @@ async def test_what_inner_runs_cost_counts_for_the_outer_one(sandboxed):
         result = await prowess.runs.attempt(RunRequest(slug="outer", model=model))
     assert "may cost $0.1000 per run" in str(result.error)
     assert len(model.requests) == 1
+
+
+async def test_inner_runs_of_an_evaluation_are_part_of_it_and_open_no_conversation(sandboxed):
+    skill(sandboxed, "other", "def execute(args, ctx):\n    return 'ran'")
+    skill(sandboxed, "outer", RUNS_OTHER)
+    async with sandboxed.open() as prowess:
+        run = await prowess.runs.attempt(RunRequest(slug="outer", evaluation="eval:7"))
+        rows = await prowess.traces.list()
+        sessions = await prowess.sessions.list()
+    assert run.data == "ran"
+    assert {row.skill_slug: row.session_id for row in rows} == {"outer": "eval:7", "other": "eval:7"}
+    assert sessions == []

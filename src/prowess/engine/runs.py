@@ -101,6 +101,7 @@ class Runs(Part):
                 model=call.request.model,
                 evaluation_model=call.request.evaluation_model,
                 spend_limit=call.request.spend_limit,
+                evaluation=call.request.evaluation,
                 started_by=call,
             )
         )
@@ -189,14 +190,17 @@ class Runs(Part):
             actor=inside.actor,
             policy=policy,
             trust=subject.trust,
-            session=request.evaluation or inside.session or self._open_session(request),
+            session=request.evaluation or inside.session or self._name_session(request),
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
             uses=uses,
         )
 
-    def _open_session(self, request: RunRequest) -> str:
-        """Open the session that a request names and return its id; '' without a name, or for a dry run."""
+    def _name_session(self, request: RunRequest) -> str:
+        """Return the session of a run whose session is not open: open the one that it names, or return '' for none."""
+        if request.started_by is not None:
+            # A measurement has a label in place of a session, and the runs that its code starts have the same.
+            return request.started_by.run.session
         if not request.session or request.dry_run:
             return ""
         context = self._context

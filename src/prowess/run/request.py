@@ -89,9 +89,9 @@ class RunRequest:
     resume: str = ""
     """The trace of an interrupted run to resume from its last checkpoint."""
     dry_run: bool = False
+    """Send and execute nothing; report what would be sent or executed."""
     chosen: bool = False
     """True if a person chose this skill by its name, so that an agent acting for them may use one that only people start."""
-    """Send and execute nothing; report what would be sent or executed."""
     on_step: StepListener = ignore_step
     on_part: Callable[[RunPart], None] = ignore_part
     """Receives each part as soon as it has ended."""
