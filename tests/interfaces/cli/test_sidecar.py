@@ -39,5 +39,7 @@ def test_the_templates_are_listed_and_doctor_starts_the_sidecar(prowess, workspa
     monkeypatch.setenv("PROWESS_SIDECAR", str(PYTHON))
     listed = prowess("sidecar", "templates", "--json").json
     assert {"predict", "chain_of_thought", "react", "refine"} <= set(listed["templates"])
+    printed = prowess("sidecar", "templates").out
+    assert all(template["signature"] in printed for template in listed["templates"].values())
     [found] = [check for check in prowess("doctor", "--json").json["checks"] if check["name"] == "DSPy sidecar"]
     assert (found["status"], listed["dspy"] in found["detail"]) == ("ok", True)

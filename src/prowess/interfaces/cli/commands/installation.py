@@ -163,10 +163,15 @@ def list_templates(cli: Cli) -> None:
         print_json({"dspy": manifest.dspy, "templates": manifest.templates, "optimizers": list(manifest.optimizers)})
         return
     rows = [
-        (one_line(name), one_line(_options(template)), one_line(str(template.get("description", ""))))
+        (
+            one_line(name),
+            one_line(str(template.get("signature", ""))),
+            one_line(_options(template)),
+            one_line(str(template.get("description", ""))),
+        )
         for name, template in manifest.templates.items()
     ]
-    print_table(("template", "options", "what it does"), rows)
+    print_table(("template", "signature", "options", "what it does"), rows)
 
 
 async def _read_manifest(environment: SidecarEnvironment) -> Manifest:
