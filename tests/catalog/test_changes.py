@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from pathlib import Path
+
+import pytest
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.directory_store import DirectoryStore
@@ -135,48 +138,80 @@ def skill(name: str, body: str) -> Skill:
 
 def test_what_was_just_read_is_given_once_and_only_as_it_still_is():
     tidy, fresh = skill("tidy", "Do it."), ReadCache()
-    fresh.take("a", tidy)
-    fresh.take("b", tidy)
+    files = pack("tidy")
+    fresh.take("a", tidy, files)
+    fresh.take("b", tidy, files)
+    assert fresh.package("a", tidy.digest) == files
+    assert fresh.package("a", "another") is None
     assert fresh.give("a", tidy.digest) == tidy
     assert fresh.give("a", tidy.digest) is None
+    assert fresh.package("a", tidy.digest) is None
     assert fresh.give("b", "another") is None
     assert fresh.give("b", tidy.digest) is None
 
 
 def test_what_was_given_or_replaced_makes_room_for_others(monkeypatch):
-    monkeypatch.setattr(ReadCache, "MAX_CHARACTERS", 250)
     one, other, fresh = skill("one", "x" * 150), skill("other", "y" * 150), ReadCache()
+    monkeypatch.setattr(ReadCache, "MAX_CHARACTERS", 2 * 250)
     for _ in range(3):
-        fresh.take("a", one)
-        fresh.take("a", one)
-        fresh.take("b", other)
+        fresh.take("a", one, pack("one", "x" * 150))
+        fresh.take("a", one, pack("one", "x" * 150))
+        fresh.take("b", other, pack("other", "y" * 150))
         assert fresh.give("b", other.digest) is None
         assert fresh.give("a", one.digest) == one
-    fresh.take("a", one)
-    fresh.take("a", skill("large", "z" * 300))
+    fresh.take("a", one, pack("one", "x" * 150))
+    fresh.take("a", skill("large", "z" * 300), pack("large", "z" * 300))
     assert fresh.give("a", one.digest) is None
-    fresh.take("b", other)
+    fresh.take("b", other, pack("other", "y" * 150))
     assert fresh.give("b", other.digest) == other
 
 
 def test_the_room_is_that_of_everything_a_skill_holds(monkeypatch):
     monkeypatch.setattr(ReadCache, "MAX_CHARACTERS", 1_000)
-    one = skill("wordy", "x" * 150)
+    one, files = skill("wordy", "x" * 150), pack("wordy", "x" * 150)
     many = one.model_copy(update={"artifacts": one.artifacts * 10})
     assert len(one.body) == len(many.body)
+    more = Package.of_texts("wordy", {"SKILL.md": "x" * 150, "assets/large.bin": b"\x00" * 1_000})
     fresh = ReadCache()
-    for found, given in ((one, one), (many, None)):
-        fresh.take("a", found)
+    for found, read, given in ((one, files, one), (many, files, None), (one, more, None)):
+        fresh.take("a", found, read)
         assert fresh.give("a", found.digest) == given
 
 
-def test_a_look_keeps_nothing_of_the_look_before(tmp_path: Path, monkeypatch):
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    """A folder with one skill, read so late that every change after it shows."""
+    for module in ("prowess.storage.files.safe_read", "prowess.catalog.folder_tree"):
+        monkeypatch.setattr(f"{module}.is_settled", lambda *_: True)
     (tmp_path / "tidy").mkdir()
     (tmp_path / "tidy/SKILL.md").write_bytes(pack("tidy").get("SKILL.md").content)
+    return tmp_path
+
+
+def test_the_first_search_and_the_first_listing_read_no_file_that_a_look_has_just_read(folder: Path, monkeypatch):
+    made = DirectoryStore(folder, scope="user", versions=MemoryVersions())
+    position = made.changes().position
+    assert made.changes(position).slugs == frozenset()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", lambda *_, **__: pytest.fail("a file was opened"))
+        assert made.get_package_by_name("tidy") == pack("tidy")
+        assert [found.slug for found in made.documents()] == ["tidy"]
+    assert made.get_package_by_name("tidy") == pack("tidy")
+
+
+def test_what_a_look_has_read_is_used_only_as_long_as_the_files_are_the_same(folder: Path):
+    made = DirectoryStore(folder, scope="user", versions=MemoryVersions())
+    made.changes()
+    (folder / "tidy/SKILL.md").write_bytes(pack("tidy", "Do more.").get("SKILL.md").content)
+    assert made.get_package_by_name("tidy") == pack("tidy", "Do more.")
+
+
+def test_a_look_keeps_nothing_that_nobody_has_asked_for_in_time(folder: Path, monkeypatch):
+    monkeypatch.setattr(ReadCache, "SECONDS", 0.0)
     taken: list[ReadCache] = []
     take = ReadCache.take
     monkeypatch.setattr(ReadCache, "take", lambda self, *told: (taken.append(self), take(self, *told)))
-    made = DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
+    made = DirectoryStore(folder, scope="user", versions=MemoryVersions())
     position = made.changes().position
     gone = [weakref.ref(fresh) for fresh in taken]
     taken.clear()

@@ -117,11 +117,12 @@ class DirectoryStore(EditableStore):
     def changes(self, since: str = "") -> Changes:
         """Return the slugs whose files changed since the position, as far as this process saw it."""
         with self._lock:
-            self._read_cache = ReadCache()
+            if self._read_cache.is_old:
+                self._read_cache = ReadCache()
             return self._tree.changes(since, self._read_cache)
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
-        """Yield the documents of these skills, or of all. What the last `changes` call read is not read again."""
+        """Yield the documents of these skills, or of all. What `changes` calls have just read is not read again."""
         with self._lock:
             read_cache, self._read_cache = self._read_cache, ReadCache()
             self._tree.refresh(read_cache)
@@ -143,7 +144,7 @@ class DirectoryStore(EditableStore):
                 self.limits,
                 single_file=not Path(location).is_dir(),
                 known=None,
-                on_read=lambda _, skill, read=read: read.append(skill),
+                on_read=lambda _, skill, __, read=read: read.append(skill),
             )
             for skill in read:
                 yield self._document(skill, disk_skill)
@@ -176,7 +177,7 @@ class DirectoryStore(EditableStore):
         """Return the digest of a skill by slug, or None. Files that did not change are not read."""
         with self._lock:
             known = self._index.serving(name)
-            if known is None or not self._tree.is_reachable(known) or not known.is_unchanged():
+            if known is None or not self._is_current(known):
                 self._tree.refresh()
                 known = self._index.serving(name)
             return known.digest if known else None
@@ -194,8 +195,17 @@ class DirectoryStore(EditableStore):
 
     def get_package_by_name(self, name: str) -> Package | None:
         """Return all files of a skill by slug, or None. Nothing is parsed."""
-        found = self._read(lambda: self._index.serving(name))
-        return found[1] if found else None
+        with self._lock:
+            known = self._index.serving(name)
+            package = self._read_cache.package(known.location, known.digest) if known else None
+            if known is not None and package is not None and self._is_current(known):
+                return package
+            found = self._read(lambda: self._index.serving(name))
+            return found[1] if found else None
+
+    def _is_current(self, disk_skill: DiskSkill) -> bool:
+        """Return True if `lstat` shows that a skill is where it was, with the same files."""
+        return self._tree.is_reachable(disk_skill) and disk_skill.is_unchanged()
 
     def _get(self, find: Callable[[], DiskSkill | None]) -> Skill | None:
         with self._lock:
@@ -208,12 +218,7 @@ class DirectoryStore(EditableStore):
     def _get_unchanged(self, disk_skill: DiskSkill | None) -> Skill | None:
         """Return a recently parsed skill if `lstat` shows that its files are unchanged, or None."""
         skill = self._recent.get((disk_skill.location, disk_skill.digest)) if disk_skill else None
-        if (
-            disk_skill is None
-            or skill is None
-            or not self._tree.is_reachable(disk_skill)
-            or not disk_skill.is_unchanged()
-        ):
+        if disk_skill is None or skill is None or not self._is_current(disk_skill):
             return None
         return self._served(skill, disk_skill, self._first_version(disk_skill.slug))
 

@@ -93,11 +93,11 @@ def scan_skill(
     *,
     single_file: bool,
     known: DiskSkill | None,
-    on_read: Callable[[str, Skill], None] | None = None,
+    on_read: Callable[[str, Skill, Package], None] | None = None,
 ) -> DiskSkill:
     """Read and validate the skill at a location. If the files are the same as those of `known`, it is not parsed again.
 
-    A skill that was parsed is passed to `on_read`, since a `DiskSkill` does not contain it.
+    A skill that was parsed is passed to `on_read` with its files, since a `DiskSkill` does not contain it.
     """
     try:
         snapshot = read_disk_skill(location, root, limits, single_file=single_file)
@@ -129,7 +129,7 @@ def scan_skill(
         problems = validate(package, "prowess", limits).problems
         return make(slug=skill.slug if skill else package.name, problems=problems)
     if on_read is not None:
-        on_read(location, skill)
+        on_read(location, skill, package)
     return make(
         slug=skill.slug,
         card=skill.card_as(scope, prompt_chars(skill, scope)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
@@ -92,24 +93,31 @@ class SearchDocument:
 
 
 class ReadCache:
-    """Skills that a folder scan has just read, so that the search index does not read them again.
+    """Skills that a folder scan has read within a minute, so that the first search and the first listing do not read them again.
 
-    Each skill is handed out once. Skills for which there is no room are read again.
+    Each parsed skill is handed out once. Skills for which there is no room are read again.
     """
 
+    SECONDS = 60.0
     MAX_CHARACTERS = 64 * 1024 * 1024
-    """The limit for the content of all cached skills together, in characters."""
+    """The limit for all cached skills together: characters of content and bytes of files."""
 
     def __init__(self) -> None:
-        self._skills: dict[str, Skill] = {}
+        self._read: dict[str, tuple[Skill, Package]] = {}
         self._size = 0
+        self._began = time.monotonic()
 
-    def take(self, location: str, skill: Skill) -> None:
+    @property
+    def is_old(self) -> bool:
+        """True if what nobody has asked for is kept no longer."""
+        return time.monotonic() - self._began >= self.SECONDS
+
+    def take(self, location: str, skill: Skill, package: Package) -> None:
         """Cache the skill that was read at a location, replacing an earlier one, if there is room."""
         self._drop(location)
-        size = _size_of(skill)
+        size = _size_of(skill, package)
         if self._size + size <= self.MAX_CHARACTERS:
-            self._skills[location] = skill
+            self._read[location] = (skill, package)
             self._size += size
 
     def give(self, location: str, digest: str) -> Skill | None:
@@ -117,14 +125,20 @@ class ReadCache:
         skill = self._drop(location)
         return skill if skill is not None and skill.digest == digest else None
 
+    def package(self, location: str, digest: str) -> Package | None:
+        """Return the files of a location, or None if they are not cached or are others."""
+        _, package = self._read.get(location, (None, None))
+        return package if package is not None and package.digest == digest else None
+
     def _drop(self, location: str) -> Skill | None:
-        skill = self._skills.pop(location, None)
-        self._size -= _size_of(skill) if skill is not None else 0
+        skill, package = self._read.pop(location, (None, None))
+        if skill is not None and package is not None:
+            self._size -= _size_of(skill, package)
         return skill
 
 
-def _size_of(skill: Skill) -> int:
-    return sum(len(artifact.content) for artifact in skill.artifacts)
+def _size_of(skill: Skill, package: Package) -> int:
+    return sum(len(artifact.content) for artifact in skill.artifacts) + sum(len(file.content) for file in package.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
