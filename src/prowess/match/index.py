@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from prowess.errors import Unavailable
 from prowess.match.arrays import sort_unique
 from prowess.match.card import card_of
 from prowess.match.entry import read_entries
@@ -188,6 +190,19 @@ class Index:
         """
         cards.add(list(islice(self.with_vectors(cards).missing_cards(), count)), seconds=seconds)
         return self.with_vectors(cards)
+
+    def with_vectors_of(self, slugs: Iterable[str], *, seconds: float) -> Self:
+        """Return an index with the vectors of some skills, computing those that are missing for about `seconds`.
+
+        If the embedder is unavailable, they stay missing.
+        """
+        if self.cards is None:
+            return self
+        found = ((part, place) for slug in slugs for part in self.parts if (place := part.find(slug)) is not None)
+        lacking = [card_of(part.segment.shown(place)) for part, place in found if part.vectors.missing[place]]
+        with suppress(Unavailable):
+            self.cards.add(lacking, seconds=seconds)
+        return self.with_vectors(self.cards)
 
     @property
     def missing(self) -> int:

@@ -79,6 +79,11 @@ def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> 
 
 _SPARE_CANDIDATES = 7
 """The number of extra candidates that are compared in detail."""
+_LIKELY, _LIKELY_SECONDS = 16, 0.15
+"""Of the skills without vectors, so many of the best by words get theirs at once, and how long that may take.
+
+Measured on three sets before any vector is computed: with 16, 109 of 180 fitting skills are offered instead of 68, and 110
+with all vectors. More than 16 change nothing."""
 
 
 def rank(
@@ -90,10 +95,17 @@ def rank(
     context: str = "",
     fitting: bool = False,
 ) -> list[Recommendation]:
-    """Return the best skills for a message, best first, each with its decision. With `fitting`, none with the decision "no"."""
+    """Return the best skills for a message, best first, each with its decision. With `fitting`, none with the decision "no".
+
+    Of the skills that have no vectors yet, the most likely ones get theirs first.
+    """
     if limit < 1 or not index.parts:
         return []
-    return _rank(index, build_query(index, message, context), limit=limit, tags=tags, fitting=fitting)
+    query = build_query(index, message, context)
+    if index.missing and query.has_vector:
+        likely = [one.slug for one in _rank(index, query, limit=_LIKELY, tags=tags)]
+        index = index.with_vectors_of(likely, seconds=_LIKELY_SECONDS)
+    return _rank(index, query, limit=limit, tags=tags, fitting=fitting)
 
 
 def search(

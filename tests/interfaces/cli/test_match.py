@@ -66,13 +66,15 @@ def test_explain_shows_fields_and_figures(prowess, office):
     assert "signals:" in out
 
 
-def test_explain_says_how_many_skills_are_compared_by_words_only(prowess, write_skill, monkeypatch):
+def test_match_says_how_many_skills_are_compared_by_words_only_if_that_may_matter(prowess, write_skill, monkeypatch):
     monkeypatch.setattr(matcher, "PATIENT", 8)
     for number in range(40):
         write_skill(f"skill-{number}")
-    said = "40 of 40 skills are compared by words only until their vectors are ready (`prowess doctor --index`).\n"
-    assert prowess("match", "skill 7", "--explain").err == said
-    assert prowess("match", "skill 7", "--explain", "--json").err == said
+    said = "{} of 40 skills are compared by words only until their vectors are ready (`prowess doctor --index`).\n"
+    assert prowess("match", "zzyzx qwrty").err == said.format(40)
+    assert prowess("match", "skill 7", "--explain").err == said.format(40)
+    # The first match computed the vectors of those that were likely to fit.
+    assert prowess("match", "skill 7", "--explain", "--json").err == said.format(24)
     assert prowess("match", "skill 7").err == ""
     prowess("doctor", "--index")
     assert prowess("match", "skill 7", "--explain").err == ""

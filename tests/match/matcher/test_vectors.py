@@ -90,6 +90,32 @@ def test_many_missing_vectors_are_left_to_the_background(pack, store, open_match
     assert matcher.match("does thing number 7")
 
 
+def test_skills_that_are_likely_to_fit_are_compared_by_meaning_before_the_background_has_begun(
+    pack, store, open_matcher, clock
+) -> None:
+    skills = [pack(f"skill-{number}", f"Measures the pressure in boiler {number}.") for number in range(MANY)]
+    bread = pack("baking", "Bakes bread with yeast or sourdough.")
+    matcher = open_matcher(store(*skills, bread))
+    (first, *_) = matcher.match("my sourdough bread does not rise")
+    assert (first.slug, first.decision, first.signals["compared"]) == ("baking", "offer", 1.0)
+    clock.now += 5
+    assert matcher.index().missing == MANY
+
+
+def test_words_decide_if_the_vectors_of_likely_skills_cannot_be_computed(
+    pack, store, open_matcher, monkeypatch
+) -> None:
+    matcher = open_matcher(many(pack, store))
+    matcher.index()
+
+    def fail(*_: object, **_named: object) -> None:
+        raise Unavailable("The embedder does not answer.")
+
+    monkeypatch.setattr(CardVectors, "add", fail)
+    (first, *_) = matcher.match("does thing number 7")
+    assert (first.slug, first.signals["compared"]) == ("skill-7", 0.0)
+
+
 def test_what_the_background_computes_is_used_after_the_next_look(
     pack, store, open_matcher, background, clock, tmp_path
 ) -> None:

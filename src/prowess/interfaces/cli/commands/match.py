@@ -219,7 +219,7 @@ def match_command(
             )
             _print_results(matcher, results, refused, explain=explain)
             _print_people_only(matcher.search(text, limit=DEFAULT_LIMIT, tags=tags))
-        if explain:
+        if explain or not results:
             _print_missing_vectors(matcher)
         if tags and not results:
             warn_unknown_tags(matcher, tags)
