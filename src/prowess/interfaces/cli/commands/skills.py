@@ -55,9 +55,7 @@ def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | Non
         cards, faults, dangers, limit, scores = cli.call(work, quick=True)
     folded = [word.casefold() for word in words]
     chosen = [
-        card
-        for card in cards
-        if card.has_tags(tags) and scope in (None, card.scope) and _has_words(card, folded)
+        card for card in cards if card.has_tags(tags) and scope in (None, card.scope) and _has_words(card, folded)
     ]
     is_all = scope is None and not tags and not words
     if cli.as_json:
