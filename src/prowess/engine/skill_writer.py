@@ -290,15 +290,13 @@ class SkillWriter:
         diff: Callable[[], str] | None = None,
         provenance: Provenance | None = None,
     ) -> Skill:
-        """Save accepted files. In the database of the audit log, they share a transaction with the second row.
-
-        `provenance` is where a person says that they have them from. What an agent says about that does not count.
-        """
+        """Save accepted files. In the database of the audit log, they share a transaction with the second row."""
         gate, actor, records = self._context.resources.gate, self._context.actor, self._context.resources.records()
         if not (isinstance(store, TransactionalStore) and store.is_in(records)):
             save = partial(store.save, reading, expected=expected, actor=actor.label, note=note)
             return self._keep(action, subject, save, diff=diff)
         admission = gate.check(actor, action, subject, diff=diff)
+        # What an agent says about where it has them from does not count.
         stated = provenance if actor.is_person else None
         request = SaveRequest(reading=reading, expected=expected, actor=actor.label, note=note, provenance=stated)
 
