@@ -303,6 +303,37 @@ def test_a_copy_of_a_skill_is_made_on_a_phone(site: Site, look: Callable[..., Vi
     assert stored_text(site, "org:comms.copy") == GUIDE.replace("incident-style", "copy")
 
 
+@pytest.mark.long
+def test_a_copy_begins_with_its_skill_whatever_other_draft_there_is(site: Site, look: Callable[..., View]) -> None:
+    add_guide(site)
+    page = look(site).go("/skills/new")
+    page.on("dialog", lambda dialog: dialog.accept())
+    name = page.get_by_label("Name", exact=True)
+    name.fill("Quite another one")
+    page.goto("/skills/new?from=comms.incident-style")
+    expect(name).to_have_value("Incident Comms Style Guide")
+    name.fill("Changed")
+    page.reload()
+    expect(name).to_have_value("Changed")
+    page.get_by_role("button", name="Discard").click()
+    expect(name).to_have_value("Incident Comms Style Guide")
+
+
+@pytest.mark.long
+def test_a_file_keeps_its_line_ends_however_often_it_is_saved(site: Site, look: Callable[..., View]) -> None:
+    path = "references/tone.md"
+    add_guide(site, files={path: "one\r\ntwo\r\n"})
+    page = look(site).go("/skills/comms.incident-style/edit")
+    page.get_by_role("button", name=path).click()
+    for text in ("one\nthree\n", "one\nfour\n"):
+        write(page, text, path)
+        with page.expect_response(lambda answer: answer.request.method == "PUT"):
+            page.get_by_role("button", name="Save", exact=True).click()
+        expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+        stored = site.do(site.engine.skills.read_file(ADDRESS, path))
+        assert stored == text.replace("\n", "\r\n").encode()
+
+
 FIELD_STYLES = (
     "",
     "description:\n",

@@ -6,6 +6,16 @@ export interface Edits {
   files: Record<string, string | null>;
 }
 
+/** Return True if two edits have the same texts. */
+export function isSame(one: Edits, other: Edits): boolean {
+  const paths = Object.keys(one.files);
+  return (
+    one.content === other.content &&
+    paths.length === Object.keys(other.files).length &&
+    paths.every((path) => one.files[path] === other.files[path])
+  );
+}
+
 export interface Kept extends Edits {
   /** The digest of the skill that the edits began with; empty for a new skill. */
   base: string;

@@ -6,7 +6,17 @@ import { t } from "../../i18n";
 import { asProblem } from "../../parts/states";
 import { say } from "../../parts/toast";
 import type { Theirs } from "./conflict";
-import { claimTab, dropDraft, type Edits, findDraft, type Kept, keepDraft, plainLines } from "./draft";
+import {
+  claimTab,
+  dropDraft,
+  type Edits,
+  findDraft,
+  isSame,
+  type Kept,
+  keepDraft,
+  plainLines,
+  withLinesOf,
+} from "./draft";
 import { SIDECAR } from "./fields";
 import { createSkill, loadStored, loadText, SKILL_MD, type Stored, saveChanges } from "./stored";
 
@@ -56,7 +66,8 @@ export interface Session {
 
 /** `address` is that of a stored skill, or empty; `from` the skill that a new one begins with. */
 export function useSession(address: string, from: string, onCreated: (slug: string) => void): Session {
-  const key = address || NEW;
+  // A copy has drafts of its own: another new skill that was begun is not what was asked for.
+  const key = address || (from ? `${NEW}:${from}` : NEW);
   const [stored, setStored] = useState<Stored>();
   const [edits, setEdits] = useState<Edits>();
   const [texts, setTextCache] = useState<Record<string, string | null>>({});
@@ -69,6 +80,7 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
   const [hasConflict, setConflict] = useState(false);
   const [isKept, setIsKept] = useState(true);
   const asked = useRef(new Set<string>());
+  const begun = useRef<Edits>({ content: TEMPLATE, files: {} });
   const isWaiting = useRef(false);
 
   useEffect(() => {
@@ -79,7 +91,8 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
       const start = found ? { content: plainLines(found.content), files: {} } : await startEdits(from, abort.signal);
       const kept = await findDraft(key);
       if (abort.signal.aborted) return;
-      const isDraft = kept && (kept.content !== start.content || Object.keys(kept.files).length > 0);
+      const isDraft = kept && !isSame(kept, start);
+      begun.current = start;
       setStored(found);
       setExpected((isDraft && kept.base) || (found?.digest ?? ""));
       setLatest(found?.digest ?? "");
@@ -93,9 +106,8 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
     return () => abort.abort();
   }, [address]);
 
-  const start = stored ? plainLines(stored.content) : undefined;
-  const isChanged =
-    edits !== undefined && (edits.content !== (start ?? TEMPLATE) || Object.keys(edits.files).length > 0);
+  const start: Edits = stored ? { content: plainLines(stored.content), files: {} } : begun.current;
+  const isChanged = edits !== undefined && !isSame(edits, start);
 
   // What must be in the browser when the page goes away, however it goes.
   const keep = useRef(() => {});
@@ -164,15 +176,17 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
       .filter((path) => path !== documentPath && edits?.files[path] !== null)
       .sort(),
   ];
-  const changedPaths = new Set(Object.keys(edits?.files ?? {}));
-  if (edits && edits.content !== (start ?? TEMPLATE)) changedPaths.add(documentPath);
+  const changedPaths = new Set(
+    Object.keys(edits?.files ?? {}).filter((path) => edits?.files[path] !== start.files[path]),
+  );
+  if (edits && edits.content !== start.content) changedPaths.add(documentPath);
 
   /** Go on from what the server has now. What was typed meanwhile stays. */
   const settle = (now: Stored, saved: Edits) => {
     setStored(now);
     setExpected(now.digest);
     setLatest(now.digest);
-    setTextCache((last) => ({ ...last, ...saved.files }));
+    setTextCache((last) => ({ ...last, ...asStored(saved.files, last) }));
     setEdits((last) => {
       if (!last) return last;
       const content = last.content === saved.content ? plainLines(now.content) : last.content;
@@ -257,7 +271,7 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
       void saveWith(theirs.stored.digest);
       return;
     }
-    const isOwnText = edits?.content !== start;
+    const isOwnText = edits?.content !== start.content;
     setStored(theirs.stored);
     setExpected(theirs.stored.digest);
     setLatest(theirs.stored.digest);
@@ -296,7 +310,7 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
       setRefusal(undefined);
       setExpected(stored?.digest ?? "");
       setLatest(stored?.digest ?? "");
-      setEdits({ content: start ?? TEMPLATE, files: {} });
+      setEdits(start);
     },
     dismiss: () => setRestored(undefined),
     take,
@@ -310,6 +324,13 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
       setConflict(false);
     },
   };
+}
+
+/** Return files as they were saved: with the line ends that they had. */
+function asStored(saved: Edits["files"], before: Record<string, string | null>): Edits["files"] {
+  return Object.fromEntries(
+    Object.entries(saved).map(([path, text]) => [path, text && withLinesOf(text, before[path] ?? "")]),
+  );
 }
 
 function onlyTexts(texts: Record<string, string | null>): Record<string, string> {
