@@ -183,6 +183,14 @@ def test_a_run_of_several_steps_is_a_timeline_with_what_replaced_what(site: Site
     view.check_access()
     steps.first.get_by_role("link").click()
     expect(page.get_by_text("No sidecar.")).to_be_visible()
+    for number, session, name, address in (
+        (8, "eval:e1", "Evaluation", "/evals/e1"),
+        (9, "optimize:o1", "Optimization", "/optimizations/o1"),
+    ):
+        measured = make_trace(number, session_id=session)
+        add_traces(site, [measured])
+        page.goto(f"/traces/{measured.id}")
+        expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("href", address)
     page.goto("/traces/00000000-unknown")
     expect(page.get_by_role("alert")).to_contain_text("not found")
     view.check_access()

@@ -46,17 +46,29 @@ export default function TracePage() {
 function Actions({ trace }: { trace: Whole }) {
   return (
     <>
-      {trace.session_id && (
-        <a class="button" href={`/chat/${trace.session_id}`}>
-          {t("trace.open_conversation")}
-        </a>
-      )}
+      {trace.session_id && <PartOf session={trace.session_id} />}
       {trace.skill_slug !== AGENT && (
         <a class="button" href={`/skills/${encodeURIComponent(trace.skill_slug)}`}>
           {t("trace.skill")}
         </a>
       )}
     </>
+  );
+}
+
+/** Link to what a run was a part of: an evaluation, an optimization or a conversation. */
+function PartOf({ session }: { session: string }) {
+  const [kind, id = ""] = session.split(":", 2) as [string, string?];
+  const [href, label] =
+    kind === "eval"
+      ? [`/evals/${encodeURIComponent(id)}`, t("evals.one")]
+      : kind === "optimize"
+        ? [`/optimizations/${encodeURIComponent(id)}`, t("optimization.one")]
+        : [`/chat/${encodeURIComponent(session)}`, t("trace.open_conversation")];
+  return (
+    <a class="button" href={href}>
+      {label}
+    </a>
   );
 }
 
