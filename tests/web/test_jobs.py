@@ -44,6 +44,8 @@ def test_a_batch_starts_from_pasted_lines_and_shows_what_failed(
     # What was entered is still there after a reload.
     page.reload()
     expect(form.get_by_label("Skill")).to_have_value("greeter")
+    form.get_by_label("Inputs").fill("name\tnote\nAnn\tfirst\nBob\t\n")
+    expect(form.get_by_text("2 runs")).to_be_visible()
     form.get_by_label("Inputs").fill('name,note\nAnn,"first, of all"\nBob,x\nCid,y')
     expect(form.get_by_text("3 runs")).to_be_visible()
     form.get_by_label("At once").fill("1")

@@ -11,7 +11,10 @@ export const MOST_ITEMS = 100_000;
 
 /** Return the items of a text. It is JSON if its first line begins with a brace or a bracket, otherwise CSV. */
 export function readItems(text: string): Items {
-  const trimmed = text.replace(/^\uFEFF/, "").trim();
+  const whole = text.replace(/^\uFEFF/, "").trimStart();
+  const cut = whole.trimEnd();
+  // A tab at the end stays: the last field of a table may be empty.
+  const trimmed = cut + (/^\t*/.exec(whole.slice(cut.length))?.[0] ?? "");
   if (!trimmed) return { items: [], problem: "" };
   const read = trimmed.startsWith("[")
     ? readArray(trimmed)
