@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from prowess.errors import ApprovalRequired
 from prowess.policy.actor import agent_of
+from prowess.skill.draft import SkillDraft
 
 from .site import ME, Site, View
 from .test_traces import add_traces, make_trace
@@ -56,6 +57,10 @@ def test_the_overview_counts_skills_runs_and_money_and_shows_requests_as_they_co
         return asked.value.approval_id
 
     approval = site.do(ask())
+    # A skill that is added elsewhere is counted at once.
+    draft = SkillDraft(content="---\nname: other\ndescription: Another skill.\n---\nText.\n")
+    site.do(site.engine.skills.create_row(draft, scope="org", enabled=True))
+    expect(page.get_by_role("region", name="Skills").get_by_role("link", name="other")).to_be_visible()
     waiting = page.get_by_role("region", name="Needs your answer")
     expect(waiting.get_by_role("link", name="triage").first).to_have_attribute("href", f"/approvals?id={approval}")
     view.check_access()

@@ -70,11 +70,11 @@ function Frame() {
 
 function Menu({ isOpen, path }: { isOpen: boolean; path: string }) {
   const waiting = useLoad(
-    (signal) => ask(api.GET("/api/v1/approvals", { params: { query: { state: "pending", limit: 100 } }, signal })),
+    (signal) => ask(api.GET("/api/v1/approvals", { params: { query: { state: "pending", limit: 1 } }, signal })),
     [],
     ["approval_required", "approval_resolved"],
   );
-  const number = waiting.data?.items.length ?? 0;
+  const number = waiting.data?.total ?? 0;
   return (
     <nav id="menu" class={isOpen ? "menu open" : "menu"} aria-label={t("shell.menu")}>
       <a class="brand" href="/">

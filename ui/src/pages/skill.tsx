@@ -31,7 +31,11 @@ const LONGEST = 60_000;
 export default function SkillPage() {
   const { params } = useRoute();
   const id = params.slug ?? "";
-  const found = useLoad((signal) => loadSkill(id, signal), [id], ["catalog_changed", "source_synced"]);
+  const found = useLoad(
+    (signal) => loadSkill(id, signal),
+    [id],
+    ["catalog_changed", "source_synced", "approval_resolved"],
+  );
   const back = { href: "/skills", label: t("menu.skills") };
   if (!found.data)
     return (

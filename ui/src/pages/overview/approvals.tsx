@@ -10,7 +10,7 @@ const SHOWN = 5;
 
 async function readWaiting(signal: AbortSignal) {
   const [approvals, found] = await Promise.all([
-    ask(api.GET("/api/v1/approvals", { params: { query: { state: "pending", limit: 50 } }, signal })),
+    ask(api.GET("/api/v1/approvals", { params: { query: { state: "pending", limit: SHOWN } }, signal })),
     // Who may not review skills has none to review.
     ask(api.GET("/api/v1/trust/found", { params: { query: { limit: SHOWN } }, signal })).catch(() => undefined),
   ]);
@@ -19,7 +19,7 @@ async function readWaiting(signal: AbortSignal) {
 
 export function ApprovalsArea() {
   const waiting = useLoad(readWaiting, [], ["approval_required", "approval_resolved", "source_synced"]);
-  const number = waiting.data?.approvals.items.length;
+  const number = waiting.data?.approvals.total;
   return (
     <Area
       id="approvals"
@@ -30,9 +30,9 @@ export function ApprovalsArea() {
       <Shown of={waiting}>
         {({ approvals, found, foundTotal }) => (
           <>
-            {approvals.items.length + foundTotal === 0 && <p class="quiet">{t("overview.none_waiting")}</p>}
+            {approvals.total + foundTotal === 0 && <p class="quiet">{t("overview.none_waiting")}</p>}
             <ul class="overview-list">
-              {approvals.items.slice(0, SHOWN).map((one) => (
+              {approvals.items.map((one) => (
                 <li key={one.id}>
                   <span>
                     {one.requester}{" "}
@@ -48,8 +48,8 @@ export function ApprovalsArea() {
                 </li>
               ))}
             </ul>
-            {approvals.items.length > SHOWN && (
-              <p class="quiet">{t("overview.more_waiting", { count: approvals.items.length - SHOWN })}</p>
+            {approvals.total > SHOWN && (
+              <p class="quiet">{t("overview.more_waiting", { count: approvals.total - SHOWN })}</p>
             )}
             {foundTotal > 0 && (
               <>

@@ -9,7 +9,7 @@ import { Area } from "./parts";
 
 const NEWEST = 4;
 const READ = 200;
-const CHANGES = ["source_synced", "composition_changed", "optimization_changed", "approval_resolved"] as const;
+const CHANGES = ["catalog_changed", "source_synced", "approval_resolved"] as const;
 
 export function SkillsArea() {
   const counts = useLoad(
