@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 from prowess.agent.updates import HelperUpdated, TextWritten, ToolEnded
+from prowess.errors import NotFound
+from prowess.interfaces.cli.chat import SLASH_COMMANDS, Chat
 from prowess.interfaces.cli.conversation_output import ChatScreen
 from prowess.llm.scripted import ScriptedModel
 
@@ -428,3 +430,19 @@ def test_what_a_helper_does_is_shown_with_its_role_and_never_as_the_answer(capsy
     assert shown.out.strip() == "There are two."
     assert '  scout ✓ list_skills(scope="all") → done\n  scout: Two skills' in shown.err
     assert "\x1b[2J" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("cost", "Nothing was sent yet"), ("why", "Nothing was decided"), ("export", "Nothing to export")],
+)
+def test_a_session_of_a_server_without_a_message_has_nothing_to_show(command, said, capsys):
+    class Server:
+        """A server that opened a session for `/enable`. A conversation begins with its first message there."""
+
+        def run(self, _: Any) -> Any:
+            raise NotFound("No conversation.")
+
+    chat: Any = Chat(Server(), None, conversation="opened")  # pyright: ignore[reportArgumentType]
+    SLASH_COMMANDS[command].run(chat, "")
+    assert said in capsys.readouterr().out

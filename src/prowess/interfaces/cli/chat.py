@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from prowess.errors import ApprovalRequired, NoModel, ProwessError
+from prowess.errors import ApprovalRequired, NoModel, NotFound, ProwessError
 from prowess.interfaces.cli.approval_card import ask_person
 from prowess.interfaces.cli.commands.chat import write_export
 from prowess.interfaces.cli.commands.sessions import print_session
@@ -141,7 +141,7 @@ def _memory(chat: Chat, rest: str) -> None:
 
 
 def _export(chat: Chat, rest: str) -> None:
-    if not chat.id:
+    if chat.read() is None:
         click.echo("Nothing to export: no message was sent yet.")
         return
     is_json = rest.endswith(".json")
@@ -242,7 +242,14 @@ class Chat:
 
     def read(self) -> Conversation | None:
         """Return the conversation with its messages; None before the first one."""
-        return self.run(lambda prowess: prowess.agent.get(self.id)) if self.id else None
+        if not self.id:
+            return None
+        try:
+            return self.run(lambda prowess: prowess.agent.get(self.id))
+        except NotFound:
+            if self.turns:
+                raise
+            return None  # on a server, a conversation begins with its first message
 
     def leave_conversation(self) -> None:
         """Let the next message begin a new conversation."""
