@@ -106,6 +106,10 @@ async def test_a_connector_of_the_workspace_never_hides_one_of_the_organization(
         assert found.scope == "org"
         with pytest.raises(Refused, match="would hide this one"):
             await engine.connectors.add("notes", stdio("plain"), scope="workspace")
+        several = json.dumps({"mcpServers": {"other": {"command": "a"}, "notes": {"command": "b"}}})
+        with pytest.raises(Refused, match="would hide this one"):
+            await engine.connectors.import_text(several, scope="workspace")
+        assert [one.name for one in await engine.connectors.list()] == ["notes"]
 
 
 async def test_a_person_adds_to_the_workspace_and_removes_and_other_entries_stay(place, ann, stdio):
@@ -211,6 +215,10 @@ def test_a_file_of_another_product_is_imported_without_its_secrets():
     for wrong in ("", "[]", "{}", '{"mcpServers": {"a": {"type": "sse", "url": "https://a.example/"}}}'):
         with pytest.raises((Invalid, Refused)):
             read_import(wrong)
+    # Names differ in more there than here. One of the two would be lost.
+    same = json.dumps({"mcpServers": {"My Notes": {"command": "a"}, "my-notes": {"command": "b"}}})
+    with pytest.raises(Invalid, match="the name 'my-notes'"):
+        read_import(same)
 
 
 @given(

@@ -194,7 +194,13 @@ def read_import(text: str) -> list[ImportedConnector]:
     servers: Any = members.get("mcpServers") or members.get("servers")
     if not isinstance(servers, dict) or not servers:
         raise Invalid("The file lists no MCP servers.", hint='It should have the member "mcpServers".')
-    return [_import_entry(str(name), entry) for name, entry in cast("dict[str, Any]", servers).items()]
+    found: dict[str, ImportedConnector] = {}
+    for name, entry in cast("dict[str, Any]", servers).items():
+        imported = _import_entry(str(name), entry)
+        if imported.name in found:
+            raise Invalid(f"Two servers of the file would have the name {imported.name!r}.", hint="Rename one of them.")
+        found[imported.name] = imported
+    return list(found.values())
 
 
 def _import_entry(raw_name: str, entry: Any) -> ImportedConnector:

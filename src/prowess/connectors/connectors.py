@@ -85,7 +85,7 @@ class Connectors:
         """Add the servers of another product's file, given as its text, and return them. All or, if one is wrong, none."""
         found = read_import(text)
         for connector in found:
-            await offload(self._records.check_new, connector.config, scope)
+            await offload(self._records.check_new, connector.name, connector.config, scope)
         for connector in found:
             await self.add(connector.name, connector.config, scope=scope)
         return found

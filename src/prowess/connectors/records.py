@@ -124,8 +124,8 @@ class ConnectorRecords:
                 hint=f"The operator can set a variable whose name begins with {REMOTE_PREFIX}.",
             )
 
-    def check_new(self, config: ConnectorConfig, scope: ConnectorScope) -> None:
-        """Raise `Refused` unless the actor may add this connector, and `Invalid` if it needs a workspace to start in."""
+    def check_new(self, name: str, config: ConnectorConfig, scope: ConnectorScope) -> None:
+        """Raise `Refused` unless the actor may add this under its name, and `Invalid` if it needs a workspace to start in."""
         self.check_writer(config, scope)
         named = workspace_paths(self._context.resources.workspace, config) if scope == "org" else []
         if named:
@@ -133,16 +133,16 @@ class ConnectorRecords:
                 f"{clean_text(named[0], limit=80)!r} is in this workspace, and a connector of the organization starts in none.",
                 hint="Add `--scope workspace`, or give the full path.",
             )
+        if scope == "workspace" and any(one.name == name and one.scope == "org" for one in self.read()):
+            raise Refused(
+                f"The organization has a connector {name!r}, which would hide this one.", hint="Use another name."
+            )
 
     def add(self, name: str, config: ConnectorConfig, scope: ConnectorScope) -> None:
         """Store a connector. One of the workspace is accepted with it."""
-        self.check_new(config, scope)
+        self.check_new(name, config, scope)
         actor, resources = self._actor, self._context.resources
         if scope == "workspace":
-            if any(connector.name == name and connector.scope == "org" for connector in self.read()):
-                raise Refused(
-                    f"The organization has a connector {name!r}, which would hide this one.", hint="Use another name."
-                )
             write_workspace(resources.workspace, {name: config})
         with resources.records().write() as connection:
             if scope == "org":
