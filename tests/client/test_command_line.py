@@ -208,6 +208,18 @@ def test_a_batch_has_a_line_for_each_query_also_for_those_that_a_server_refuses(
     assert (on_server.code, answers[2]["line"]) == (1, 3)
 
 
+def test_a_file_of_a_skill_that_may_not_be_loaded_is_refused_and_a_missing_one_not_found(
+    here: Run, there: Run, place: Any
+):
+    folder = place.skill("triage") / "references"
+    folder.mkdir()
+    (folder / "guide.md").write_text("# Guide\n")
+    here("switch", "off", "triage")
+    for command in (here, there):
+        codes = [command("load", "triage", "--reference", name).code for name in ("guide.md", "none.md")]
+        assert codes == [5, 4]
+
+
 def test_settings_are_changed_and_skills_switched(here: Run, there: Run):
     assert "Set approval_days to 3" in there("policy", "set", "approval_days", "3").out
     assert json.loads(here("policy", "--json").out)["approval_days"] == 3

@@ -282,11 +282,12 @@ async def _error_of_answer(
         return None
     if answer.get("approval_id"):
         return ApprovalRequired(answer["error"], approval_id=answer["approval_id"], hint=answer.get("hint") or "")
-    missing = reference if reference is not None else script
-    available = answer["available_references" if reference is not None else "available_scripts"]
+    part = (reference, "reference") if reference is not None else (script, "script")
     try:
-        await prowess.skills.get(answer["name"])
-        kind: type[ProwessError] = NotFound if missing is not None and missing not in available else Refused
+        # The answer lists no files where nothing of the skill may be shown, and none from a server.
+        skill = await prowess.skills.get(answer["name"])
+        is_there = part == (None, "script") or part in {(artifact.name, artifact.kind) for artifact in skill.artifacts}
+        kind: type[ProwessError] = Refused if is_there else NotFound
     except ProwessError as error:
         kind = type(error)
     return kind(answer["error"], hint=answer.get("hint") or "")
