@@ -59,7 +59,8 @@ def diff_versions(context: Context, slug: str, before: int | None, after: int | 
         before = versions[-2].number if len(versions) > 1 else None
         old = store.version_package(name, before) if before else Package(name=name, files=())
     else:
-        old = store.version_package(name, before or versions[0].number)
+        before = before or versions[0].number
+        old = store.version_package(name, before)
     new = store.version_package(name, after) if after else read_package(context, slug)[1]
     return VersionDiff(slug=name, before=before, after=after, changes=tuple(diff_packages(old, new)))
 

@@ -161,6 +161,7 @@ def test_versions_are_listed_compared_and_restored(client):
     assert client.get(f"{SKILLS}/pdf-tools/versions/9").status_code == 404
     diff = client.get(f"{SKILLS}/pdf-tools/diff", params={"before": 1, "after": 2}).json()
     assert "+Read [a guide]" in diff["changes"][0]["text"]
+    assert client.get(f"{SKILLS}/pdf-tools/diff", params={"after": 2}).json() == diff
 
     back = client.post(f"{SKILLS}/pdf-tools/rollback", json={"version": 1, "note": "better"})
     assert (back.status_code, back.json()["content"], back.json()["digest"]) == (200, TEXT, first["digest"])

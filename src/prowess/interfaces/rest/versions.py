@@ -98,7 +98,7 @@ async def read_version(id: SkillId, number: Number, engine: Reader) -> Response:
 async def compare_versions(
     id: SkillId, engine: Reader, before: _QueryNumber = None, after: _QueryNumber = None
 ) -> Response:
-    """Return what changed. Without `after`, up to now; without both, the last change."""
+    """Return what changed. Without `before`, since the first version; without `after`, up to now; without both, the last change."""
     address = await find_readable(engine, id)
     found = await engine.skills.diff(address, before, after)
     changes: list[dict[str, Any]] = [to_json(change) for change in found.changes]
