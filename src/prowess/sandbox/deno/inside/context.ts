@@ -1,7 +1,7 @@
 /** The context of a function: what it can reach of the world, each by asking its host. */
 
 import { Buffer } from "node:buffer";
-import { call } from "./line.ts";
+import { call, tell } from "./line.ts";
 
 const WITHOUT_BODY = [101, 204, 205, 304];
 
@@ -17,7 +17,7 @@ export function context(env: Record<string, string | null>) {
       await call("write_file", [String(path), typeof content === "string" ? content : sent(content)]);
     },
     log(message: unknown): void {
-      call("log", [String(message)]).catch(() => undefined);
+      tell("log", [String(message)]);
     },
   });
 }

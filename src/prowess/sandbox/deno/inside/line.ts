@@ -13,6 +13,8 @@ export class HostError extends Error {
 }
 
 let turn: Promise<unknown> = Promise.resolve();
+let asking = false;
+const untold: string[] = [];
 
 /** What a host function gives. Calls take turns, in the order in which they are made. */
 export function call(name: string, args: unknown[], named: Record<string, unknown> = {}): Promise<any> {
@@ -24,6 +26,19 @@ export function call(name: string, args: unknown[], named: Record<string, unknow
   });
   turn = answered.catch(() => undefined);
   return answered;
+}
+
+/** Calls a host function that gives nothing, before the script goes on: it may never pause again, and be killed. */
+export function tell(name: string, args: unknown[]): void {
+  untold.push(`${name}\n${JSON.stringify([args, {}])}`);
+  if (!asking) tellAll();
+}
+
+function tellAll(): void {
+  for (const told of untold.splice(0)) {
+    send(CALL, told);
+    readNow(new DataView(readNow(HEADER).buffer).getUint32(0));
+  }
 }
 
 /** The stack of an error, with the lines of where the call was made that it answers. */
@@ -59,8 +74,12 @@ export async function task(): Promise<[any, any]> {
 }
 
 async function ask(asked: string): Promise<unknown> {
+  asking = true;
   send(CALL, asked);
   const [, payload] = await receive();
+  asking = false;
+  // Before the script gets the answer, and may compute without a pause.
+  tellAll();
   const answer = JSON.parse(payload);
   if (answer.error) throw new HostError(answer.error.message, answer.error.code);
   return answer.value;
@@ -81,6 +100,16 @@ async function receive(): Promise<[number, string]> {
   const header = await read(HEADER);
   const view = new DataView(header.buffer);
   return [view.getUint8(8), decoder.decode(await read(view.getUint32(0)))];
+}
+
+function readNow(size: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(size);
+  for (let got = 0; got < size;) {
+    const more = stdin.readSync(bytes.subarray(got));
+    if (more === null) throw new Error("the host is gone");
+    got += more;
+  }
+  return bytes;
 }
 
 async function read(size: number): Promise<Uint8Array> {
