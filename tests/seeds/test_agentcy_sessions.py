@@ -100,6 +100,28 @@ async def test_the_state_event_has_exactly_the_printed_fields(printed: Any, tria
         }
 
 
+async def test_the_budget_is_tracked_live_also_when_it_is_changed_and_when_the_conversation_ends(
+    printed: Any, triage: Any
+):
+    assert "The frontend tracks budget live via the skills_state_changed SSE event" in printed(
+        "agentcy", "so the agent has to be deliberate.\n", ":\njson"
+    )
+    async with triage.open(ANN) as engine:
+        await engine.sessions.open("empty")
+        await engine.enable(SLUG, session=await engine.sessions.open("chat"))
+        await engine.sessions.change("chat", budget=9_000)
+        await engine.sessions.change("chat", budget=9_000, model="other")
+        await engine.sessions.close("chat")
+        await engine.sessions.close("chat")
+        await engine.sessions.close("empty")
+        events = [event.data for event in await engine.events.list(names=["skills_state_changed"])]
+    used = events[0]["budget_used_chars"]
+    assert [(event["budget_used_chars"], event["budget_max_chars"]) for event in events] == [
+        (used, 16_000), (used, 9_000), (0, 9_000),
+    ]  # fmt: skip
+    assert [len(event["enabled_skills"]) for event in events] == [1, 1, 0]
+
+
 async def test_a_block_has_the_printed_form_and_the_blocks_the_printed_order(printed: Any, triage: Any):
     drawn = printed("agentcy", "until the skill is disabled or the conversation ends.\n", "[user] ...prior turns")
     tags = re.findall(r"\[system\] <(\w+)", drawn)

@@ -215,7 +215,7 @@ class Resources:
         """Reads and writes sessions."""
         from prowess.session.sessions import Sessions
 
-        return Sessions(records=self.records())
+        return Sessions(records=self.records(), wake=self.wake)
 
     @cached_property
     def activation(self) -> Activation:

@@ -11,7 +11,13 @@ from prowess.policy.actor import AGENT_PREFIX, Actor, Permission, agent_of
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.subject import Subject
 from prowess.session.session import EnabledSkill, Session, estimate_tokens
-from prowess.session.sessions import find_open_session, find_session, lock_open_session, read_session
+from prowess.session.sessions import (
+    find_open_session,
+    find_session,
+    lock_open_session,
+    make_state_event,
+    read_session,
+)
 from prowess.session.text import SkillText
 from prowess.storage import ledger, sessions
 from prowess.storage.approvals import ApprovalRow
@@ -53,17 +59,6 @@ def release_skill(
     after = read_session(connection, find_session(connection, actor, row.id))
     entry = make_audit_entry(actor, "disable", skill.slug, skill.digest, outcome, row.id, **detail)
     return SessionChange(session=after, audits=(entry,), events=(make_state_event(after, skill.slug),))
-
-
-def make_state_event(session: Session, slug: str) -> EventEntry:
-    """Return the event for a skill that was enabled or left."""
-    return EventEntry(
-        name="skills_state_changed",
-        data=session.state,
-        session_id=session.id,
-        user_id=session.user,
-        subject=slug,
-    )
 
 
 def make_audit_entry(

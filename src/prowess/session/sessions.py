@@ -5,6 +5,7 @@ A session belongs to the actor who opened it; `viewer_of` says who else finds it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -15,9 +16,10 @@ from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
 from prowess.policy.roles import find_role
 from prowess.session.session import Budget, EnabledSkill, Session
-from prowess.storage import sessions
+from prowess.storage import ledger, sessions
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import Connections
+from prowess.storage.ledger import EventEntry
 from prowess.storage.sessions import FIRST_POSITION, SessionRow, SessionViewer
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class Sessions:
     """The sessions of the asking actor. Blocking; safe to use from many threads and processes."""
 
     records: Connections
+    wake: Callable[[str], None] = lambda _: None
+    """Notifies the subscribers of an organization after a write."""
 
     def open(
         self,
@@ -110,13 +114,32 @@ class Sessions:
             changed = sessions.change_session(
                 connection, viewer_of(actor), row.id, budget_max=budget, model=model, context_window=window
             )
-            return read_session(connection, changed or row)
+            after = read_session(connection, changed or row)
+            if after.budget.limit != row.budget_max:
+                ledger.append(connection, after.organization, events=(make_state_event(after),))
+        self.wake(actor.organization)
+        return after
 
     def close(self, actor: Actor, session: str) -> None:
         """End a session and disable everything in it."""
         actor.require("skills.read")
         with self.records.write() as connection:
-            sessions.close_session(connection, viewer_of(actor), find_session(connection, actor, session).id)
+            before = read_session(connection, find_session(connection, actor, session))
+            if sessions.close_session(connection, viewer_of(actor), before.id) and before.enabled:
+                after = replace(before, enabled=(), budget=replace(before.budget, used=0))
+                ledger.append(connection, after.organization, events=(make_state_event(after),))
+        self.wake(actor.organization)
+
+
+def make_state_event(session: Session, slug: str = "") -> EventEntry:
+    """Return the event for a skill that was enabled or left, or without a slug for a change of the whole session."""
+    return EventEntry(
+        name="skills_state_changed",
+        data=session.state,
+        session_id=session.id,
+        user_id=session.user,
+        subject=slug,
+    )
 
 
 def viewer_of(actor: Actor) -> SessionViewer:
