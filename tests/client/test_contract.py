@@ -13,6 +13,7 @@ from prowess import Prowess, ProwessError
 from prowess.client.client import AsyncClient
 from prowess.engine.engine import Engine
 from prowess.policy.actor import Actor
+from prowess.run.request import RunRequest
 from prowess.view import to_json
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +45,15 @@ async def _changed(api: Any) -> Any:
 async def _blocks(api: Any) -> Any:
     await _enabled(api)
     return await api.sessions.blocks("chat", memory="The user is Ann.")
+
+
+async def _run_in_a_new_session(api: Any) -> Any:
+    planned = await api.run("triage", artifacts="instructions", session="new", dry_run=True)
+    before = await api.sessions.find("new")
+    await api.runs.attempt(RunRequest(slug="triage", artifacts=("instructions",), session="new"))
+    session = await api.sessions.get("new")
+    [trace] = await api.traces.list()
+    return planned.ok, before, session, trace.session_id == session.id
 
 
 async def _dry_run(api: Any) -> Any:
@@ -103,6 +113,7 @@ WRITES: dict[str, Call] = {
     "disable": _disabled,
     "prompt": _prompt,
     "blocks": _blocks,
+    "run in a new session": _run_in_a_new_session,
 }
 
 FAILURES: dict[str, Call] = {

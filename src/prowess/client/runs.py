@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from prowess.client.part import JsonObject, Part, decode
 from prowess.client.problems import make_error
 from prowess.client.records import trace_path
-from prowess.client.sessions import session_path
+from prowess.client.sessions import Sessions, session_path
 from prowess.client.transport import segment
 from prowess.errors import Invalid, NotFound, ProwessError, TryLater
 
@@ -47,8 +47,12 @@ class Runs(Part):
             "dry_run": request.dry_run,
             "resume": request.resume,
         }
-        if request.session:
-            path, body["skill_slug"] = session_path(request.session, "run"), request.slug
+        sessions = Sessions(self._transport)
+        name = request.session
+        # As in the engine: a run opens the session that it names, and a dry run changes nothing.
+        session = await (sessions.find(name) if request.dry_run else sessions.open(name)) if name else None
+        if session is not None:
+            path, body["skill_slug"] = session_path(session, "run"), request.slug
         else:
             path = f"/skills/{segment(request.slug)}/run"
         result = await self._follow(path, body, request)
