@@ -64,7 +64,8 @@ def prompt_command(policies: str, memory: str, graph_context: str, into: str | N
         )
     for slug in left:
         click.echo(
-            f"{clean(slug)} is no longer allowed and was removed from the prompt. `prowess audit` shows why.", err=True
+            f"{clean(slug)} left the prompt: it was deleted, or is no longer allowed. `prowess audit` shows why.",
+            err=True,
         )
 
 
