@@ -140,9 +140,16 @@ def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str
 def loaded_files(
     connection: sa.Connection, organization_id: str, *, since: str
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield slug, session and files of each successful load since a time; instructions count as no file."""
-    for row in connection.execute(sql.LOADED_SINCE, {"of": organization_id, "since": since}):
+    """Yield slug, session and files of each successful load since a time; instructions count as no file.
+
+    A skill that entered a prompt was loaded, too.
+    """
+    of = {"of": organization_id, "since": since}
+    for row in connection.execute(sql.LOADED_SINCE, of):
         yield row.subject, row.session_id, files_of(row.data)
+    for row in connection.execute(sql.CHANGED_SINCE, of):
+        if any(skill["slug"] == row.subject for skill in row.data["enabled_skills"]):
+            yield row.subject, row.session_id, ()
 
 
 def files_by_skill(

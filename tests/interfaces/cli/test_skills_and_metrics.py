@@ -216,6 +216,19 @@ def test_the_usage_of_skills_and_references_is_reported(prowess, write_skill):
     assert "more-09 and 3 more\n" in shown
 
 
+def test_a_skill_that_was_enabled_counts_as_loaded_once_and_its_unread_references_are_named(prowess, write_skill):
+    for slug in ("tidy", "other"):
+        write_skill(slug, **{"references__how.md": "How."})
+    prowess("enable", "tidy")
+    prowess("disable", "tidy")
+    prowess("enable", "tidy", "--session", "second")
+    prowess("load", "other", "--reference", "how.md")
+    report = prowess("skills", "--usage", "7d", "--json").json
+    assert (report["loads"], report["skills"]) == (3, [["tidy", 2], ["other", 1]])
+    assert [(file["slug"], file["file"]) for file in report["unused_files"]] == [("tidy", "how.md")]
+    assert report["sessions"] == 2
+
+
 @pytest.mark.parametrize(
     ("agent", "program", "expected"),
     [

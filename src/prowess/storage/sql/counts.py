@@ -90,3 +90,9 @@ PRUNED_USES = (
 _LOADED = sa.select(events.c.subject, events.c.session_id, events.c.data).where(events.c.subject != "", _DONE)
 LOADED_SINCE = _LOADED.where(events.c.organization_id == sa.bindparam("of"), events.c.at >= sa.bindparam("since"))
 LOADED_BETWEEN = _LOADED.where(*EVENTS)
+CHANGED_SINCE = sa.select(events.c.subject, events.c.session_id, events.c.data).where(
+    events.c.organization_id == sa.bindparam("of"),
+    events.c.name == CHANGED,
+    events.c.subject != "",
+    events.c.at >= sa.bindparam("since"),
+)
