@@ -145,6 +145,22 @@ def test_a_call_waits_for_an_approval_and_goes_on_when_it_is_answered_in_another
 
 
 @pytest.mark.long
+def test_on_a_phone_a_request_in_the_chat_stays_between_the_title_and_the_field(
+    talking: Callable[..., Site], look: Look, place: Any
+) -> None:
+    place.skill("triage", "Check the locks first.\n\n" * 50)
+    site = talking(call("enable_skill", skill_slug="triage", reason="it is slow"))
+    site.do(site.engine.policy.set("skill_enablement_policy", "prompt-user"))
+    view = look(site, viewport={"width": 390, "height": 700})
+    page = view.go("/chat")
+    write(page, "hello there")
+    expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    view.check_access()
+
+
+@pytest.mark.long
 def test_skills_are_enabled_and_disabled_by_hand_within_the_budget(
     talking: Callable[..., Site], look: Look, place: Any
 ) -> None:

@@ -26,7 +26,10 @@ export function Log({ talk }: { talk: Talk }) {
     box.current.scrollTop = box.current.scrollHeight;
     // A request that is longer than the window is read from its beginning.
     const card = box.current.querySelector(".approval-card");
-    if (card && card.clientHeight > box.current.clientHeight) card.scrollIntoView({ block: "start" });
+    if (card && card.clientHeight > box.current.clientHeight) {
+      // `scrollIntoView` would move the page, too, where it is higher than the window.
+      box.current.scrollTop += card.getBoundingClientRect().top - box.current.getBoundingClientRect().top;
+    }
     placed.current = box.current.scrollTop;
   };
   useLayoutEffect(() => {
