@@ -147,6 +147,23 @@ def test_a_list_is_filtered_by_its_address_and_drawn_as_charts(each_site: Site, 
 
 
 @pytest.mark.long
+def test_the_runs_of_one_day_are_seen_in_the_chart_of_a_month(site: Site, look: Callable[..., View]) -> None:
+    add_traces(site, [make_trace(1)])
+    view = look(site)
+    page = view.go("/traces?view=charts")
+    chart = page.locator("section", has=page.get_by_role("heading", name="Latency")).locator("canvas")
+    chart.wait_for()
+    # The only colors of a chart without values are grays.
+    colored = """canvas => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        for (let at = 0; at < data.length; at += 4)
+            if (data[at + 3] === 255 && Math.abs(data[at] - data[at + 1]) > 60) return true;
+        return false;
+    }"""
+    page.wait_for_function(colored, arg=chart.element_handle())
+
+
+@pytest.mark.long
 def test_a_run_of_several_steps_is_a_timeline_with_what_replaced_what(site: Site, look: Callable[..., View]) -> None:
     run = "22222222-0000-4000-8000-000000000000"
     verdict = {

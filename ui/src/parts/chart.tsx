@@ -31,7 +31,8 @@ interface Props {
 }
 
 const COLORS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4", "--chart-5", "--chart-6"];
-const FEW_TIMES = 14;
+/** A line with as few values as this has a point at each. One value has no line at all. */
+const FEW_VALUES = 14;
 /** Room for a label below the chart, in pixels. */
 const LABEL_WIDTH = 60;
 
@@ -81,7 +82,11 @@ export function Chart({ label, times, series, format, height = 200, look = "line
               width: look === "bars" ? 0 : 2,
               spanGaps: true,
               ...(look === "bars" && { fill: stroke, ...(bars && { paths: bars }) }),
-              points: { show: look === "lines" && times.length <= FEW_TIMES, size: 6, fill: stroke },
+              points: {
+                show: look === "lines" && one.values.filter((value) => value != null).length <= FEW_VALUES,
+                size: 6,
+                fill: stroke,
+              },
             };
           }),
         ],
