@@ -63,7 +63,9 @@ def test_the_overview_counts_skills_runs_and_money_and_shows_requests_as_they_co
     expect(page.get_by_role("region", name="Skills").get_by_role("link", name="other")).to_be_visible()
     waiting = page.get_by_role("region", name="Needs your answer")
     expect(waiting.get_by_role("link", name="triage").first).to_have_attribute("href", f"/approvals?id={approval}")
-    view.check_access()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        view.check_access()
 
 
 @pytest.mark.long

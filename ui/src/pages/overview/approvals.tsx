@@ -63,7 +63,9 @@ export function ApprovalsArea() {
                   ))}
                   {foundTotal > found.length && " …"}
                 </p>
-                <p class="quiet">{t("overview.found_skill")}</p>
+                <p>
+                  <a href="/approvals?tab=found">{t("overview.found_skill", { count: foundTotal })}</a>
+                </p>
               </>
             )}
           </>
