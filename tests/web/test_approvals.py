@@ -170,6 +170,19 @@ def test_a_found_skill_is_accepted_only_with_the_content_that_was_shown(
 
 
 @pytest.mark.long
+def test_on_a_phone_accepted_skills_and_answers_can_be_revoked_without_scrolling_sideways(
+    queue: Site, look: Callable[..., View]
+) -> None:
+    queue.do(queue.engine.trust.accept(queue.do(queue.engine.trust.preview("alpha"))))
+    queue.do(queue.engine.approvals.resolve(ask(queue, "beta"), approved=True))
+    view = look(queue, viewport={"width": 360, "height": 700})
+    for tab in ("accepted", "history"):
+        page = view.go(f"/approvals?tab={tab}")
+        expect(page.locator("table").get_by_role("button", name="Revoke").first).to_be_in_viewport(ratio=1)
+        view.check_access()
+
+
+@pytest.mark.long
 def test_an_empty_queue_says_so_and_fills_itself(queue: Site, look: Callable[..., View]) -> None:
     view = look(queue, viewport={"width": 360, "height": 700})
     page = view.go("/approvals")

@@ -195,7 +195,7 @@ function SkillAccount({ slug, onClose }: { slug: string; onClose: () => void }) 
               <Content key={one.digest} content={one} />
             ))}
             <h3>{t("audit.decisions")}</h3>
-            <section class="scroll roomy" tabIndex={0} aria-label={t("audit.decisions")}>
+            <section class="scroll" tabIndex={0} aria-label={t("audit.decisions")}>
               <table>
                 <tbody>
                   {found.decisions.slice(-SHOWN_DECISIONS).map((row) => (

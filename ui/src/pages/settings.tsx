@@ -125,7 +125,7 @@ function Connectors() {
                       </Badge>
                     )}
                   </td>
-                  <td>{one.allowed_tools.join(", ") || "–"}</td>
+                  <td data-label={t("settings.allowed_tools")}>{one.allowed_tools.join(", ") || "–"}</td>
                 </tr>
               ))}
             </Table>

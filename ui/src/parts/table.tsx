@@ -5,17 +5,15 @@ interface Props {
   heads: string[];
   /** The name of a last column with buttons. It is only read aloud. */
   action?: string;
-  /** A class of the table. */
-  look?: string;
-  /** The rows. */
+  /** The rows. On a phone each is a block, where the texts in `data-label` of cells say what they are. */
   children: ComponentChildren;
 }
 
-/** A table that scrolls by itself where it is wider than the page. */
-export function Table({ label, heads, action, look, children }: Props) {
+/** A table that scrolls by itself where it is wider than the page, and has no columns on a phone. */
+export function Table({ label, heads, action, children }: Props) {
   return (
-    <section class="scroll roomy" tabIndex={0} aria-label={label}>
-      <table class={look}>
+    <section class="scroll" tabIndex={0} aria-label={label}>
+      <table class="stacked">
         <thead>
           <tr>
             {heads.map((head) => (

@@ -51,7 +51,7 @@ export function Accepted({ onChange }: { onChange: () => void }) {
                     <code class="digest">{one.digest.slice(0, 12)}</code>
                   </td>
                   <td title={one.proof}>{one.how}</td>
-                  <td>{one.actor}</td>
+                  <td data-label={t("approvals.by")}>{one.actor}</td>
                   <td>
                     <time title={moment(one.created_at)}>{ago(one.created_at)}</time>
                   </td>

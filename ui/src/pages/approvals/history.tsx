@@ -88,7 +88,7 @@ export function History() {
                       <State approval={one} />
                       {one.note && <p class="quiet note">{one.note}</p>}
                     </td>
-                    <td>{one.resolver ?? "–"}</td>
+                    <td data-label={t("approvals.by")}>{one.resolver ?? "–"}</td>
                     <td>
                       <time title={moment(one.resolved_at ?? one.expires_at)}>
                         {ago(one.resolved_at ?? one.expires_at)}

@@ -33,7 +33,7 @@ export function Runs() {
         ) : (
           <>
             <div class="scroll">
-              <table class="evals-table">
+              <table class="evals-table stacked">
                 <thead>
                   <tr>
                     <th>
@@ -98,7 +98,9 @@ function Row({ run, isChosen, onChoose }: { run: Run; isChosen: boolean; onChoos
       </td>
       <td class="number">{range(run.summary?.arms[ownArm(run)]?.pass_rate)}</td>
       <td>{comparison ? <Difference verdict={comparison.verdict} /> : <span class="quiet">–</span>}</td>
-      <td class="number">{run.cost_usd === null ? "–" : cost(run.cost_usd)}</td>
+      <td class="number" data-label={t("evals.cost")}>
+        {run.cost_usd === null ? "–" : cost(run.cost_usd)}
+      </td>
       <td>
         <span title={moment(run.created_at)}>{ago(run.created_at)}</span>
       </td>

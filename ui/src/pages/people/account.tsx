@@ -58,7 +58,6 @@ export function Account() {
               label={t("people.browsers")}
               heads={[t("people.browser"), t("people.signed_in"), t("people.last_used")]}
               action={t("people.action")}
-              look="people-table"
             >
               {items.map((one) => (
                 <tr key={one.id}>

@@ -83,7 +83,6 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
               label={t("people.members")}
               heads={[t("people.name"), t("people.permissions"), t("people.since")]}
               action={t("people.action")}
-              look="people-table"
             >
               {page.items.map((one) => (
                 <tr key={one.user_id} class={one.deactivated_at ? "people-gone" : undefined}>

@@ -45,7 +45,6 @@ export function Organizations({ items, onChange, onOpen }: Props) {
           label={t("people.organizations")}
           heads={[t("people.name"), t("people.since")]}
           action={t("people.action")}
-          look="people-table"
         >
           {items.map((one) => (
             <tr key={one.id} class={one.deactivated_at ? "people-gone" : undefined}>

@@ -70,7 +70,6 @@ export function Tokens() {
                 t("people.last_used"),
               ]}
               action={t("people.action")}
-              look="people-table"
             >
               {[...items].sort(byState).map((one) => (
                 <tr key={one.id} class={one.state === "active" ? undefined : "people-gone"}>

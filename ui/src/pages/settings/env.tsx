@@ -102,7 +102,7 @@ function Grants({ label, items, onChange }: GrantsProps) {
           <td>
             <code>{one.name}</code>
           </td>
-          <td>{one.slug}</td>
+          <td data-label={t("settings.skill")}>{one.slug}</td>
           <td>
             <Badge tone={TONES[one.state]}>{t(`settings.env_${one.state}`)}</Badge>
           </td>

@@ -62,7 +62,7 @@ function Traces({ items, total, slug }: { items: Shapes["TraceShape"][]; total: 
   return (
     <>
       <div class="scroll">
-        <table>
+        <table class="stacked">
           <thead>
             <tr>
               <th>{t("skill.started")}</th>
@@ -85,7 +85,9 @@ function Traces({ items, total, slug }: { items: Shapes["TraceShape"][]; total: 
                 </td>
                 <td>{one.model_id}</td>
                 <td class="number">{one.duration_ms === null ? "" : duration(one.duration_ms)}</td>
-                <td class="number">{one.estimated_cost === null ? "" : cost(one.estimated_cost)}</td>
+                <td class="number" data-label={t("skill.figure_cost")}>
+                  {one.estimated_cost === null ? "" : cost(one.estimated_cost)}
+                </td>
               </tr>
             ))}
           </tbody>
@@ -104,7 +106,7 @@ function Evals({ items }: { items: Shapes["EvalShape"][] }) {
   if (!items.length) return <p class="quiet">{t("skill.no_evals")}</p>;
   return (
     <div class="scroll">
-      <table>
+      <table class="stacked">
         <thead>
           <tr>
             <th>{t("skill.started")}</th>
@@ -123,11 +125,15 @@ function Evals({ items }: { items: Shapes["EvalShape"][] }) {
               <td>
                 <Badge tone={one.ok ? "good" : one.state === "running" ? "accent" : "bad"}>{one.state}</Badge>
               </td>
-              <td class="number">
+              <td class="number" data-label={t("skill.cases")}>
                 {count(one.done)} / {count(one.total)}
               </td>
-              <td class="number">{one.done ? percent((one.done - one.failed - one.errors) / one.done) : ""}</td>
-              <td class="number">{one.cost_usd === null ? "" : cost(one.cost_usd)}</td>
+              <td class="number" data-label={t("skill.passed")}>
+                {one.done ? percent((one.done - one.failed - one.errors) / one.done) : ""}
+              </td>
+              <td class="number" data-label={t("skill.figure_cost")}>
+                {one.cost_usd === null ? "" : cost(one.cost_usd)}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -102,7 +102,7 @@ function Compared({ skill, versions, onRestore }: ComparedProps) {
   return (
     <>
       <div class="scroll">
-        <table>
+        <table class="stacked">
           <thead>
             <tr>
               <th class="number">{t("skill.version_number")}</th>
