@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from prowess.catalog.store import SaveResult, Store, unreadable
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessError, Refused
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 # The packages of a batch are in memory until they are saved.
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
+_CONNECTORS = "It configures MCP servers. Run `prowess connector import FILE`."
+_OTHER_FILES: Final = {
+    ".mcp": _CONNECTORS,
+    "mcp": _CONNECTORS,
+    "promptfooconfig": "It tests prompts. Put it into the folder of a skill, and run `prowess eval run SKILL`.",
+}
+"""Files that people have beside their skills, by name without suffix, and what takes them."""
 MAX_RENAMES = 100
 """How many slugs `foo-2`, `foo-3` … are tried for a skill whose slug is taken."""
 
@@ -130,11 +137,14 @@ def find_packages(
     """Yield every skill at or below `path`. One that cannot be read is yielded with its error and does not stop the search."""
     if not path.exists():
         raise NotFound(f"{str(path)!r} does not exist.", hint="Pass the path of a skill's folder, file or archive.")
+    if path.is_file() and (use := _OTHER_FILES.get(path.name.lower().removesuffix(".json").removesuffix(".yaml"))):
+        raise Invalid(f"{str(path)!r} is not a skill.", hint=use)
     targets = _each_once(find_skills(path, limits))
     if not targets:
         raise NotFound(
             f"No skill found in {str(path)!r}.",
-            hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive.",
+            hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive. "
+            "To import a Markdown file as a skill, pass the path of the file.",
         )
     for done, target in enumerate(targets, start=1):
         # A person may name a link; links that are found below it are not trusted.

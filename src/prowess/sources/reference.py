@@ -221,7 +221,7 @@ def _shorthand(text: str) -> SourceReference:
         # Not at the start of a segment: `packages/@scope/skill` is a path.
         skill = last[1:].partition("@")[2]
         path = path.removesuffix(f"@{skill}")
-    if not repo:
+    if not repo or not _OWNER.fullmatch(owner):
         raise Invalid(f"{text[:200]!r} is not a source.", hint=f"{_EXAMPLES} A folder here is ./{text[:80]}.")
     return _github(owner, repo, path=path, skill=skill)
 

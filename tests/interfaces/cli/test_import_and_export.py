@@ -323,6 +323,28 @@ def test_importing_what_is_not_there_says_so(prowess, workspace):
     assert prowess("import", "empty").code == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        (".mcp.json", "Run `prowess connector import FILE`."),
+        ("mcp.json", "Run `prowess connector import FILE`."),
+        ("promptfooconfig.yaml", "run `prowess eval run SKILL`"),
+        ("style.mdc", "a file whose name ends with .md, .json, .yaml or .yml."),
+        ("prompts", "To import a Markdown file as a skill, pass the path of the file."),
+    ],
+)
+def test_an_import_of_other_files_of_an_agent_says_what_takes_them(prowess, workspace, name, advice):
+    path = workspace / name
+    if name == "prompts":
+        path.mkdir()
+        (path / "summarize.md").write_text("Summarize the text.")
+    else:
+        path.write_text("{}")
+    ran = prowess("import", path)
+    assert ran.code != 0
+    assert advice in ran.out + ran.err
+
+
 def test_an_import_that_ends_with_an_error_says_how_many_skills_it_saved(prowess, sample):
     ran = prowess("import", "../more/word-count", "../nowhere")
     assert ran.code == 4

@@ -141,5 +141,6 @@ def _read_file(location: Path, limits: Limits) -> list[Package]:
         return [snapshot_file(str(location), limits).package]
     raise Invalid(
         f"{str(location)!r} is not a skill: it is not an archive, Markdown, JSON or YAML.",
-        hint="Use a folder with a SKILL.md, a single skill file, or a .skill, .zip or .tar.gz archive.",
+        hint="Use a folder with a SKILL.md, a .skill, .zip or .tar.gz archive, or a file whose name ends with "
+        f"{', '.join(SINGLE_FILE_SUFFIXES[:-1])} or {SINGLE_FILE_SUFFIXES[-1]}.",
     )
