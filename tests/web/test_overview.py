@@ -69,6 +69,24 @@ def test_the_overview_counts_skills_runs_and_money_and_shows_requests_as_they_co
 
 
 @pytest.mark.long
+def test_a_chart_of_runs_has_no_halves_of_runs_at_its_side(site: Site, look: Callable[..., View]) -> None:
+    now = make_trace(0).started_at
+    add_traces(site, [make_trace(number, started_at=now, estimated_cost=None) for number in range(1, 7)])
+    view = look(site)
+    view.page.add_init_script("""
+        window.drawn = [];
+        const draw = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+            window.drawn.push(text);
+            return draw.call(this, text, ...place);
+        };
+    """)
+    page = view.go("/")
+    page.wait_for_function("() => drawn.includes('5')")
+    assert not [text for text in page.evaluate("() => drawn") if "." in text]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1900])
 def test_the_overview_fits_phones_and_wide_screens(site: Site, look: Callable[..., View], width: int) -> None:
     add_traces(site, [make_trace(number, skill_slug="a-long-name-" * 12) for number in range(1, 5)])

@@ -33,6 +33,7 @@ interface Props {
 const COLORS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4", "--chart-5", "--chart-6"];
 /** A line with as few values as this has a point at each. One value has no line at all. */
 const FEW_VALUES = 14;
+const WHOLE_STEPS = [...Array(10).keys()].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
 /** Room for a label below the chart, in pixels. */
 const LABEL_WIDTH = 60;
 
@@ -65,6 +66,7 @@ export function Chart({ label, times, series, format, height = 200, look = "line
       values: look === "bars" ? stack(series, number) : one.values,
     }));
     if (look === "bars") drawn.reverse();
+    const isWhole = series.every((one) => one.values.every((value) => value == null || Number.isInteger(value)));
     const plot = new uPlot(
       {
         width: element.clientWidth,
@@ -99,7 +101,13 @@ export function Chart({ label, times, series, format, height = 200, look = "line
             splits: (plot) => spread(times, Math.max(2, Math.floor(plot.width / LABEL_WIDTH) - 1)),
             values: (_: uPlot, found: number[]) => found.map((time) => (isHours ? hour : day).format(time * 1000)),
           },
-          { ...axis, size: 58, values: (_: uPlot, values: number[]) => values.map(format) },
+          // Whole numbers, such as those of runs, have no halves between them.
+          {
+            ...axis,
+            size: 58,
+            ...(isWhole && { incrs: WHOLE_STEPS }),
+            values: (_: uPlot, values: number[]) => values.map(format),
+          },
         ],
         scales: {
           x: { range: (_, low, high) => (look === "bars" || low === high ? padded(times) : [low, high]) },
