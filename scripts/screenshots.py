@@ -50,7 +50,8 @@ def main() -> int:
     PICTURES.mkdir(parents=True, exist_ok=True)
     with _make_folder() as folder, _serve(folder) as link, sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
+        found = filter(None, map(shutil.which, ("chromium", "chromium-headless-shell")))
+        browser = playwright.chromium.launch(executable_path=next(found, None), args=options)
         url = link.partition("/sign-in")[0]
         page = browser.new_context(base_url=url, viewport=SIZE, locale="en-US", reduced_motion="reduce").new_page()
         page.goto(link)
