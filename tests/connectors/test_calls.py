@@ -144,7 +144,7 @@ async def test_roles_decide_who_may_call_what(place, ann, box, stdio):
         assert silent.data["error"]["code"] == "refused"
 
 
-async def test_an_unknown_tool_and_an_unknown_connector_are_not_found(place, ann, stdio):
+async def test_an_unknown_tool_and_an_unknown_connector_are_not_found(place, ann, stdio, box):
     async with place.open(ann) as engine:
         await engine.connectors.add("notes", stdio("plain"))
         with pytest.raises(NotFound, match="has no tool 'ecko'"):
@@ -152,6 +152,10 @@ async def test_an_unknown_tool_and_an_unknown_connector_are_not_found(place, ann
         with pytest.raises(NotFound) as raised:
             await engine.connectors.call("note", "echo")
         assert raised.value.hint == "Did you mean 'notes'?"
+        unknown = await box(engine).call(
+            "execute_connector_tool", {"connector": "weather", "tool": "x", "arguments": {}}
+        )
+        assert unknown.data["hint"] == "Call list_connectors, or run `prowess connector list`."
 
 
 async def test_agents_neither_configure_nor_allow(place, ann, stdio):

@@ -49,7 +49,7 @@ class ConnectorRecords:
             return found[name]
         # Over HTTP an unknown name and one of another organization are answered alike, to the byte.
         near = [] if self._actor.is_remote else difflib.get_close_matches(name, found, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "Run `prowess connector list` to list them."
+        hint = f"Did you mean {near[0]!r}?" if near else "Call list_connectors, or run `prowess connector list`."
         raise NotFound(f"There is no connector {clean_text(name, limit=80)!r}.", hint=hint)
 
     def read(self) -> list[Connector]:
