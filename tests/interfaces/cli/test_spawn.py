@@ -132,6 +132,19 @@ def test_an_agent_is_started_with_the_environment_of_the_user_and_its_exit_code_
     assert not Path(ran.json["command"][5]).parent.exists()
 
 
+def test_an_agent_is_started_without_the_tokens_with_which_a_person_approves(
+    prowess, workspace, program, monkeypatch, tmp_path
+):
+    for name in ("PROWESS_APPROVER_TOKEN", "PROWESS_SECRET_KEY", "PROWESS_TOKEN"):
+        monkeypatch.setenv(name, "of-the-person-and-of-nobody-else")
+    monkeypatch.setenv("MY_OWN", "value")
+    program("claude", f"env > {tmp_path}/seen")
+    prowess("spawn", "claude-code", "--role", "juggler", "Three balls")
+    seen = (tmp_path / "seen").read_text()
+    assert "MY_OWN=value" in seen
+    assert "of-the-person" not in seen
+
+
 def test_a_dry_run_starts_nothing_and_prints_the_command(prowess, workspace, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     ran = prowess("spawn", "gemini-cli", "--role", "juggler", "Three balls", "--dry-run")

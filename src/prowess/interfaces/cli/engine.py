@@ -190,6 +190,8 @@ _LIBRARY_SETTINGS = {
     "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 _added: set[str] = set()
+# With these, an agent could answer its own requests.
+_OF_PERSON = frozenset({"PROWESS_APPROVER_TOKEN", "PROWESS_SECRET_KEY", "PROWESS_TOKEN"})
 
 
 def _set_up_libraries() -> None:
@@ -200,8 +202,8 @@ def _set_up_libraries() -> None:
 
 
 def user_environment() -> dict[str, str]:
-    """Return the environment for a program of the user: without the settings that are for this process."""
-    return {name: value for name, value in os.environ.items() if name not in _added}
+    """Return the environment for an agent of the user: without the settings of this process, and what only a person has."""
+    return {name: value for name, value in os.environ.items() if name not in _added | _OF_PERSON}
 
 
 @contextmanager
