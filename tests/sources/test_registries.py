@@ -302,8 +302,11 @@ async def test_an_installed_skill_is_updated_by_another_installation_from_its_pa
         assert [one.digest for one in await engine.skills.history("postgres-triage")] == [first.digest, second.digest]
         with pytest.raises(ApprovalRequired):
             await engine.as_actor(agent_of(ANN)).enable("postgres-triage", session=await engine.sessions.open("chat"))
-        done = [one.action for one in await engine.audit.rows() if one.outcome == "done"]
-        assert sorted(done) == ["install", "update"]
+        audited = {
+            (one.action, one.outcome) for one in await engine.audit.rows() if one.action in ("install", "update")
+        }
+        assert audited == {("install", "begun"), ("install", "done"), ("update", "begun"), ("update", "done")}
+        assert len([one for one in await engine.audit.rows() if one.outcome == "begun"]) == 2
 
 
 async def test_an_installation_never_replaces_a_skill_of_another_origin_or_one_that_was_edited(

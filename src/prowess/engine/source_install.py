@@ -72,11 +72,14 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
     for store in context.catalog.stores():
         if SCOPES.index(store.scope) < SCOPES.index(scope) or (digest := store.get_digest(slug)) is None:
             continue
-        if store.scope != scope or not _is_from(store.get_skill_by_name(slug), provenance):
+        installed = store.get_skill_by_name(slug) if store.scope == scope else None
+        if installed is None or not _is_from(installed, provenance):
             raise DuplicateSkill(
                 f"The slug {slug!r} is already taken in the {store.scope} scope.",
                 hint="Delete or rename that skill first. A skill from elsewhere never hides one of yours.",
             )
+        if digest == reading.package.digest:
+            return installed
         replaced = digest
     action = "update" if replaced else "install"
     resources.gate.begin(actor, action, source_url=provenance.source_url, slug=slug, scope=scope)
@@ -93,7 +96,7 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
                 detail={"source_url": provenance.source_url, "source_ref": provenance.source_ref},
             )
             for outcome in outcomes
-            if outcome.changed
+            if outcome.skill is not None
         ]
         user = actor.user if scope == "user" else ""
         events = ledger.catalog_events(action, len(entries), slug=slug, user=user)
@@ -123,9 +126,9 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
     return stored
 
 
-def _is_from(skill: Skill | None, provenance: Provenance) -> bool:
+def _is_from(skill: Skill, provenance: Provenance) -> bool:
     """Return True if a skill was installed from this address. An edit ends that, and a source updates its own skills."""
-    return skill is not None and not skill.provenance.source_id and skill.provenance.source_url == provenance.source_url
+    return not skill.provenance.source_id and skill.provenance.source_url == provenance.source_url
 
 
 def _choose(context: Context, skills: tuple[FetchedSkill, ...], slug: str) -> tuple[FetchedSkill, Reading]:
