@@ -76,6 +76,22 @@ def test_variables_of_a_skill_are_allowed_and_forbidden(
 
 
 @pytest.mark.long
+def test_a_fact_is_remembered_shown_and_forgotten(site: Site, look: Callable[..., View]) -> None:
+    site.do(site.engine.agent.remember("The team drinks tea."))
+    view = look(site)
+    page = view.go("/settings")
+    facts = page.get_by_role("region", name="Remembered facts")
+    expect(facts).to_contain_text("The team drinks tea.")
+    page.get_by_label("New fact").fill("Releases are on Mondays.")
+    page.get_by_role("button", name="Remember", exact=True).click()
+    expect(facts).to_contain_text("Releases are on Mondays.")
+    view.check_access()
+    facts.get_by_role("row", name="The team drinks tea.").get_by_role("button", name="Forget").click()
+    expect(facts.get_by_text("The team drinks tea.")).to_have_count(0)
+    assert [fact.text for fact in site.do(site.engine.agent.memories())] == ["Releases are on Mondays."]
+
+
+@pytest.mark.long
 def test_a_reader_sees_the_settings_and_cannot_change_them(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

@@ -10,6 +10,7 @@ import { Table } from "../parts/table";
 import { chooseTheme, may, theme } from "../state";
 import { EnvGrants } from "./settings/env";
 import { GROUPS, nameOf, textsOf } from "./settings/groups";
+import { Memory } from "./settings/memory";
 import { SettingRow } from "./settings/row";
 import "../style/settings.css";
 
@@ -41,6 +42,7 @@ export default function SettingsPage() {
           ));
         }}
       </Shown>
+      {!text && <Memory />}
       {!text && <EnvGrants />}
       {!text && <Connectors />}
     </Page>
