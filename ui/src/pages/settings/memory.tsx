@@ -59,8 +59,15 @@ export function Memory() {
             void remember();
           }}
         >
-          <Field label={t("settings.new_fact")} hint={t("settings.new_fact_help")}>
-            {(ids) => <input {...ids} value={text} onInput={(event) => setText(event.currentTarget.value)} />}
+          <Field label={t("settings.new_fact")}>
+            {(ids) => (
+              <input
+                {...ids}
+                value={text}
+                placeholder={t("settings.new_fact_help")}
+                onInput={(event) => setText(event.currentTarget.value)}
+              />
+            )}
           </Field>
           <Button type="submit" disabled={!text.trim()}>
             {t("settings.remember")}
