@@ -125,6 +125,13 @@ def test_a_setting_that_does_not_exist_is_invalid_and_the_hint_lists_those_that_
     assert all(name in caught.value.hint for name in SETTING_NAMES)
 
 
+def test_a_setting_with_a_typing_error_is_named() -> None:
+    with pytest.raises(Invalid) as caught:
+        check_setting("skill_enablement_polic", "auto")
+
+    assert caught.value.hint == "Did you mean 'skill_enablement_policy'?"
+
+
 @given(st.dictionaries(st.sampled_from(SETTING_NAMES) | st.text(), json_values))
 def test_every_stored_value_makes_a_policy(stored: dict[str, Any]) -> None:
     policy = OrgPolicy.of(stored)

@@ -7,7 +7,6 @@ line names.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -30,6 +29,7 @@ from prowess.storage import connectors as stored
 from prowess.storage import ledger
 from prowess.storage.approvals import find_granted
 from prowess.storage.files.folder_lock import lock_folder
+from prowess.suggestions import did_you_mean
 
 REMOTE_PREFIX = "CONNECTOR_"
 """A person at another machine may refer only to variables of the server whose names begin like this."""
@@ -48,8 +48,8 @@ class ConnectorRecords:
         if name in found:
             return found[name]
         # Over HTTP an unknown name and one of another organization are answered alike, to the byte.
-        near = [] if self._actor.is_remote else difflib.get_close_matches(name, found, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "Call list_connectors, or run `prowess connector list`."
+        near = "" if self._actor.is_remote else did_you_mean(name, found, count=1)
+        hint = near or "Call list_connectors, or run `prowess connector list`."
         raise NotFound(f"There is no connector {clean_text(name, limit=80)!r}.", hint=hint)
 
     def read(self) -> list[Connector]:

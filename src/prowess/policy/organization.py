@@ -16,6 +16,7 @@ from prowess.policy.text import has_control_chars
 from prowess.skill.limits import DEFAULT_PROMPT_CHARS
 from prowess.skill.needs import parse_binary, parse_env_name, parse_host
 from prowess.skill.slug import is_slug
+from prowess.suggestions import did_you_mean
 
 ROLE_LISTS = ("tools", "actions", "skill_tags")
 _ROLE_KEYS = frozenset({*ROLE_LISTS, "description"})
@@ -241,7 +242,8 @@ def check_setting_name(name: str) -> None:
     if name not in _SETTINGS:
         raise Invalid(
             f"Unknown setting {name[:80]!r}.",
-            hint=f"Use one of: {', '.join(SETTING_NAMES)}. Run `prowess policy` to see their values.",
+            hint=did_you_mean(name, SETTING_NAMES)
+            or f"Use one of: {', '.join(SETTING_NAMES)}. Run `prowess policy` to see their values.",
         )
 
 
