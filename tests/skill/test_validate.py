@@ -37,6 +37,21 @@ def test_accepting_a_usable_skill_gives_its_reading() -> None:
     assert (reading.skill.slug, reading.skill.description) == ("notes", "Takes notes.")
 
 
+def test_numbers_of_a_schema_in_the_sidecar_may_end_with_a_zero_and_a_version_keeps_its_own() -> None:
+    number = "{type: number, minimum: 0.50, maximum: 2.00, default: 0.70}"
+    sidecar = (
+        f"version: 1.10\nparameters:\n  properties:\n    warmth: {number}\n    release: {{type: string, default: 1.10}}\n"
+        f"artifacts:\n  - path: prompts/a.j2\n    vars_schema: {{properties: {{warmth: {number}}}}}\n"
+    )
+    files = {"SKILL.md": GOOD, "agents/prowess.yaml": sidecar, "prompts/a.j2": "{{ warmth }}"}
+    skill = accept(Package.of_texts("notes", files)).skill
+    assert skill is not None
+    expected = {"type": "number", "minimum": 0.5, "maximum": 2.0, "default": 0.7}
+    assert skill.parameters["properties"] == {"warmth": expected, "release": {"type": "string", "default": "1.10"}}
+    assert skill.find_artifact("a").vars_schema == {"properties": {"warmth": expected}}
+    assert skill.version == "1.10"
+
+
 def test_accepting_an_unusable_skill_raises_with_every_problem() -> None:
     package = Package.of_texts("notes", {"SKILL.md": "---\nname: notes\ncolour: red\n---\n", "a.txt": "\u202ex\n"})
     with pytest.raises(Invalid) as refused:

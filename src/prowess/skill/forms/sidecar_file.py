@@ -37,6 +37,30 @@ def _without_empty(value: Any) -> Any:
     return {key: part for key, part in cast("JsonObject", value).items() if part is not None}
 
 
+_SCHEMA_NUMBERS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "default", "const"}
+)
+_DECIMAL = lazy_pattern(r"[-+]?\d{1,20}\.\d{1,20}\Z")
+
+
+def _with_numbers(value: Any) -> Any:
+    """Return a value in which the schemas of numbers have numbers.
+
+    `0.50` without quotes is read as text, so that a version such as `1.10` keeps its zero.
+    """
+    if isinstance(value, list):
+        return [_with_numbers(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = {name: _with_numbers(part) for name, part in cast("JsonObject", value).items()}
+    if fields.get("type") in ("number", "integer"):
+        for name in fields.keys() & _SCHEMA_NUMBERS:
+            part = fields[name]
+            fields[name] = float(part) if isinstance(part, str) and _DECIMAL.match(part) else part
+    return fields
+
+
+Schema = Annotated[JsonObject | None, BeforeValidator(_with_numbers)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 
 
@@ -62,8 +86,8 @@ class Sidecar(FrozenModel):
     keywords: Texts = ()
     when_to_use: str | None = None
     allowed_tools: Texts = ()
-    parameters: JsonObject | None = None
-    output_schema: JsonObject | None = None
+    parameters: Schema = None
+    output_schema: Schema = None
     policy: JsonObject = Field(default_factory=dict)
     observability: JsonObject = Field(default_factory=dict)
     produces_artifacts: tuple[Any, ...] = ()
@@ -77,7 +101,7 @@ class Sidecar(FrozenModel):
     provenance: Annotated[Provenance, BeforeValidator(_without_empty)] = Provenance.model_construct()
     metadata: JsonObject = Field(default_factory=dict)
     frontmatter: JsonObject = Field(default_factory=dict)
-    artifacts: tuple[JsonObject, ...] = ()
+    artifacts: Annotated[tuple[JsonObject, ...], BeforeValidator(_with_numbers)] = ()
     not_artifacts: Texts = ()
     origin: Origin | None = None
 
