@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from prowess.agent.agent import Agent
 from prowess.llm.model import Reply, Usage
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
@@ -274,6 +275,28 @@ async def test_a_running_turn_is_stopped_and_its_followers_learn_that(talking, m
         )
         again = await site.post("/sessions/c/messages/stop", {}, ANN)
         assert (again["stopped"], again["state"]) == (False, "stopped")
+
+
+@pytest.mark.parametrize("follow", [True, False])
+async def test_a_turn_that_begins_while_it_is_looked_for_is_found(talking, monkeypatch, follow):
+    async with talking("x") as site:
+        model, get, begun = SlowModel(monkeypatch), Agent.get, list[Any]()
+
+        async def get_late(agent: Agent, *args: Any, **options: Any) -> Any:
+            if not begun:
+                begun.append(None)
+                begun[0] = await start_slowly(site, model)
+            return await get(agent, *args, **options)
+
+        monkeypatch.setattr(Agent, "get", get_late)
+        if follow:
+            follower = await site.stream("/sessions/c/messages/stream", ANN)
+            model.go_on.set()
+            assert (await follower.rest())[-1].fields["event"] == "turn_ended"
+        else:
+            stopped = await site.post("/sessions/c/messages/stop", {}, ANN)
+            assert (stopped["stopped"], stopped["state"]) == (True, "stopped")
+        await begun[0].rest()
 
 
 async def test_a_second_message_is_refused_while_a_turn_runs_and_disturbs_nothing(talking, monkeypatch):

@@ -174,14 +174,12 @@ async def follow_turn(request: Request, id: SessionId, engine: Reader) -> Respon
     """
     session, agent = await engine.sessions.get(id), engine.agent
     live = _turns(request).find(session.id)
+    if live is None:
+        if await _state_of(agent, session.id) != "running":
+            return Response(status_code=204)
+        live = _turns(request).find(session.id)  # it may have begun here meanwhile
     if live is not None:
         return StreamResponse(_frames(live, intro=True), stop=_nothing, on_shutdown=live.cancel, ping=HEARTBEAT_SECONDS)
-    try:
-        running = (await agent.get(session.id, after=_NO_MESSAGES)).state == "running"
-    except NotFound:
-        running = False
-    if not running:
-        return Response(status_code=204)
     frames = _stored_frames(agent, session.id)
     return StreamResponse(frames, stop=_nothing, on_shutdown=lambda: None, ping=HEARTBEAT_SECONDS)
 
@@ -194,17 +192,24 @@ async def stop_turn(request: Request, id: SessionId, engine: Runner) -> Response
     """
     session = await engine.sessions.get(id)
     live = _turns(request).find(session.id)
+    if live is None and await _state_of(engine.agent, session.id) == "running":
+        live = _turns(request).find(session.id)  # it may have begun here meanwhile
+        if live is None:
+            raise Conflict(
+                "Another process of the server works on this turn.",
+                hint="Wait until it has ended, or repeat the request.",
+            )
     if live is not None:
         await live.stop()
-    try:
-        state = (await engine.agent.get(session.id, after=_NO_MESSAGES)).state
-    except NotFound:
-        state = "idle"
-    if live is None and state == "running":
-        raise Conflict(
-            "Another process of the server works on this turn.", hint="Wait until it has ended, or repeat the request."
-        )
+    state = await _state_of(engine.agent, session.id)
     return respond({"session": session.id, "stopped": live is not None, "state": state})
+
+
+async def _state_of(agent: Agent, session: str) -> str:
+    try:
+        return (await agent.get(session, after=_NO_MESSAGES)).state
+    except NotFound:
+        return "idle"
 
 
 @router.get("/sessions/{id}/messages", response_model=PageShape[MessageShape])
