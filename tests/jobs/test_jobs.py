@@ -120,6 +120,7 @@ async def test_a_retried_run_that_has_not_ended_goes_on_after_another_retry(each
         ended = await prowess.jobs.wait(job.id)
     assert (again.attempt, ended.attempt, ended.state) == (2, 2, "succeeded")
     assert station.lines("begin") == ["one 7", "two 7", "two 7", "three 7"]
+    assert station.lines() == ["one 7", "two 7", "three 7"]
 
 
 async def test_a_run_waits_for_an_approval_that_another_process_gives(place, line, station):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,21 +11,6 @@ import pytest
 from .station import broken
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_retry_of_a_run_that_goes_on_changes_nothing(place, line, station):
-    station.told = lambda name, _: broken() if name == "two" else None
-    async with place.open() as prowess:
-        job = await prowess.jobs.start_run(line(inputs={"n": 7}), name="steps")
-        await prowess.jobs.wait(job.id)
-        station.told, station.gate = lambda *_: None, asyncio.Event()
-        station.begun.clear()
-        await prowess.jobs.retry("steps")
-        await station.begun.wait()
-        assert (await prowess.jobs.retry("steps")).attempt == 2
-        station.gate.set()
-        assert (await prowess.jobs.wait(job.id)).state == "succeeded"
-    assert station.lines() == ["one 7", "two 7", "three 7"]
 
 
 @pytest.mark.parametrize("state", ["failed", "queued"])
