@@ -94,11 +94,16 @@ def accepted_skill(reading: Reading) -> tuple[Skill, Package]:
 
 
 def declared_id(skill: Skill) -> str | None:
-    """Return the id that the skill's own files declare, or None if it is not a UUID."""
+    """Return the id that the skill's own files declare, or None if it is not a UUID.
+
+    Nor may it be one of version 5. Stores derive such ids from slugs, so anybody can work out the one of another skill, which
+    would then be served under the wrong slug.
+    """
     try:
-        return str(uuid.UUID(skill.id)) if skill.id else None
+        declared = uuid.UUID(skill.id) if skill.id else None
     except ValueError:
         return None
+    return None if declared is None or declared.version == 5 else str(declared)
 
 
 Failure = tuple[str, Exception]
