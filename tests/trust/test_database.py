@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.catalog.database_store import DatabaseStore
-from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.interfaces.auth.approver import make_approver_token
+from prowess.policy.actor import agent_of
 from prowess.skill.package import Package
 from prowess.storage import sqlite_dialects, sqlite_driver
 from prowess.storage.database import Database, open_database
@@ -269,13 +272,35 @@ async def test_only_a_person_adopts_a_database(cloned: Any, command: Any) -> Non
     assert refused.returncode != 0
     assert "Only a person can adopt a database" in refused.stderr
 
-    from prowess.interfaces.auth.approver import make_approver_token
-
     cloned.environment["PROWESS_APPROVER_TOKEN"] = make_approver_token(Path(cloned.environment["PROWESS_HOME"]))
     assert "Now using" in command(cloned, "doctor", "--adopt-database").stderr
     async with cloned.open() as prowess:
         assert {card.slug for card in await prowess.skills.cards()} == {"local", "foreign"}
         assert await prowess.skills.faults() == []
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "UPDATE skill_versions SET actor = 'agent:claude'",
+        "UPDATE skills SET source_type = 'github', source_url = 'https://example.org/official', source_id = 'x'",
+    ],
+)
+async def test_a_skill_of_an_adopted_database_is_found_whatever_its_rows_say(
+    cloned: Any, command: Any, claim: str
+) -> None:
+    with sqlite3.connect(cloned.workspace / ".prowess" / "agents.db") as connection:
+        connection.execute(claim)
+    connection.close()
+    cloned.environment["PROWESS_APPROVER_TOKEN"] = make_approver_token(Path(cloned.environment["PROWESS_HOME"]))
+    assert "Now using" in command(cloned, "doctor", "--adopt-database").stderr
+    async with cloned.open() as prowess:
+        await prowess.policy.set("skill_synced_policy", "auto")
+        assert [card.trust for card in await prowess.skills.cards() if card.slug == "foreign"] == ["found"]
+        agent = prowess.as_actor(replace(agent_of(prowess.actor), name="claude"))
+        with pytest.raises(ApprovalRequired) as asked:
+            await agent.enable("foreign", session=await agent.sessions.open("chat"))
+        assert "example.org" not in str((await prowess.approvals.get(asked.value.approval_id)).detail)
 
 
 async def test_a_database_of_this_installation_is_used_also_in_a_copied_workspace(place: Any, tmp_path: Path) -> None:
