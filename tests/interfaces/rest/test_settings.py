@@ -43,8 +43,10 @@ def test_a_misspelt_field_and_a_broken_body_are_refused(client):
     path = "/api/v1/settings/approval_days"
 
     assert client.put(path, json={"value": 3, "valu": 4}).status_code == 422
-    broken = client.put(path, content=b"{", headers={"content-type": "application/json"})
-    assert (broken.status_code, broken.json()["code"]) == (400, "bad-request")
+    for body in (b"{", b'"\xff"', b"[" * 100_000):
+        broken = client.put(path, content=body, headers={"content-type": "application/json"})
+        assert (broken.status_code, broken.json()["code"]) == (400, "bad-request")
+        assert "JSON" in broken.json()["detail"] + broken.json()["hint"]
 
 
 def test_health_needs_no_token_and_the_api_does(client):

@@ -172,6 +172,8 @@ _CODES = {
     421: "unknown-host",
     429: "too-many-requests",
 }
+_UNREADABLE_BODY = "There was an error parsing the body"
+"""What FastAPI says of a body that is not UTF-8, or that Python's JSON parser gives up on."""
 _ROUTES_HINT = "`GET /api/v1/openapi.json` lists all routes."
 _log = logging.getLogger(__name__)
 
@@ -280,6 +282,9 @@ def add_handlers(app: FastAPI) -> None:
             return plain_problem(
                 405, f"{method} is not allowed here.", headers=headers, hint=f"Use {allowed}." if allowed else ""
             )
+        if error.detail == _UNREADABLE_BODY:
+            hint = "Send JSON in UTF-8, without very deep nesting and very long numbers."
+            return plain_problem(400, "The body cannot be read.", hint=hint)
         return plain_problem(error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)
