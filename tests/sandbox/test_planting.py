@@ -39,9 +39,11 @@ def write(root: Root, path: str, own: Path) -> None:
         "data/SKILL.md",
         "data/deep/er/skill.JSON",
         "data/Skills/a.yaml",
+        "data/AGENTS.md",
+        "data/deep/Claude.local.md",
     ],
 )
-def test_what_would_be_read_as_a_skill_or_is_hidden_is_not_written(root, data, tmp_path, path):
+def test_what_would_be_read_as_a_skill_or_followed_or_is_hidden_is_not_written(root, data, tmp_path, path):
     with pytest.raises(Refused, match="may not be written"):
         write(root, path, tmp_path)
     assert list(data.iterdir()) == []
@@ -86,8 +88,9 @@ def test_what_a_program_plants_is_removed_and_named(root, data):
     (data / "skills").symlink_to("/")
     (data / "sub").mkdir()
     (data / "sub" / "skill.json").write_text("{}")
+    (data / "sub" / "GEMINI.md").write_text("x")
     (data / "good.txt").write_text("kept")
-    assert weeding.clear() == ["data/.agents", "data/skills", "data/sub/skill.json"]
+    assert weeding.clear() == ["data/.agents", "data/skills", "data/sub/GEMINI.md", "data/sub/skill.json"]
     assert sorted(str(path.relative_to(data)) for path in data.rglob("*")) == [".gitkeep", "good.txt", "sub"]
 
 

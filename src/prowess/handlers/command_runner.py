@@ -76,7 +76,8 @@ class CommandRunner:
     ) -> CommandOutput:
         """Run a program to its end; raise `RunFailed` if its exit code is not in `success` or it hits a limit.
 
-        Remove hidden files and skills that it leaves in a granted folder, and raise `Refused`: other tools would run them.
+        Remove hidden files, skills and files such as AGENTS.md that it leaves in a granted folder, and raise `Refused`: other
+        tools would run or follow them.
         """
         limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
         grant_env(call, grants)
@@ -117,7 +118,8 @@ class CommandRunner:
                 call.notes.receipt.refuse("written", path)
         if removed:
             raise Refused(
-                f"The program left hidden files or skills in a folder, which is not allowed: {', '.join(removed[:MAX_PATHS_SHOWN])}.",
+                "The program left hidden files, skills or instructions for agents in a folder, which is not allowed: "
+                f"{', '.join(removed[:MAX_PATHS_SHOWN])}.",
                 hint="They were removed. Write files under other names.",
             )
         return completed

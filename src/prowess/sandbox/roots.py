@@ -1,7 +1,7 @@
 """Folders that a skill may read or write, what in them stays hidden, and the names that it may never write.
 
-A skill that could write another skill, or into a hidden folder such as `.git`, would have its text followed or its programs
-run by the next person or tool that works there, without an approval.
+A skill that could write another skill, instructions for coding agents such as `AGENTS.md`, or into a hidden folder such as
+`.git`, would have its text followed or its programs run by the next person or tool that works there, without an approval.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from prowess.skill.limits import MIB
 SKILLS_FOLDER = "skills"
 """The name of folders in which skills are looked for."""
 
+AGENT_FILES = frozenset(
+    f"{name}.md"
+    for name in ("agent", "agents", "agents.override", "claude", "claude.local", "crush", "gemini", "qwen", "warp")
+)
+"""Files in any folder that coding agents follow when they work in it, in lower case."""
+
 
 def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
     """Return why a path in a folder may not be written; '' if it may. Both are given as names."""
@@ -30,6 +36,8 @@ def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
     # In lower case, since some file systems ignore case.
     if SKILLS_FOLDER in (name.lower() for name in (*folder, *names)) or is_marker(names[-1]):
         return "it would become part of a skill"
+    if names[-1].lower() in AGENT_FILES:
+        return "coding agents would follow it"
     return ""
 
 
