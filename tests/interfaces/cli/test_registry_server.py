@@ -89,6 +89,13 @@ def test_publish_shows_dangerous_findings_before_it_asks(prowess: Prowess, skill
     assert "No token for publishing" in refused.err
 
 
+def test_publish_names_files_with_keys_before_it_asks(prowess: Prowess, skill: Path):
+    (skill / ".env").write_text("OPENAI_API_KEY=sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH\n")
+    refused = prowess("registry", "publish", skill, "--to", "http://127.0.0.1:1")
+    assert "warning: .env contains what looks like a key or a password" in refused.err
+    assert "references" not in refused.err
+
+
 def test_publish_asks_and_refuses_without_a_terminal(
     prowess: Prowess, skill: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

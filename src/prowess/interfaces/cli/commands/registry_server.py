@@ -18,7 +18,7 @@ from prowess.interfaces.cli.options import (
     port_option,
     trust_proxy_option,
 )
-from prowess.interfaces.cli.output import one_line, print_json
+from prowess.interfaces.cli.output import escape_path, one_line, print_json
 from prowess.settings import read_settings
 from prowess.sources.signature import public_key, sign
 from prowess.storage.secret_file import read_secret
@@ -311,7 +311,9 @@ def _find_paths(targets: tuple[str, ...], cli: Cli) -> list[Path]:
 def _check_packages(path: Path, cli: Cli) -> list[Package]:
     """Return the skills at or below a path. Print what was found about them; raise `Invalid` if one cannot be published."""
     from prowess.catalog.importer import find_packages
+    from prowess.redaction.patterns import redact_shapes
     from prowess.scan import scan_package
+    from prowess.skill.text.reader import readable_text
     from prowess.skill.validate import rejection, validate
 
     checked: list[Package] = []
@@ -324,6 +326,11 @@ def _check_packages(path: Path, cli: Cli) -> list[Package]:
         if not report.ok or report.reading.skill is None:
             raise rejection(report)
         checked.append(found.package)
+        for file in found.package.files:
+            text = readable_text(file.content) or ""
+            if redact_shapes(text) != text:
+                words = f"{escape_path(file.path)} contains what looks like a key or a password. A version cannot be taken back."
+                click.secho(f"    warning: {words}", fg="yellow", err=True)
         if not cli.as_json:
             skill = report.reading.skill
             size = sum(entry.size for entry in found.package.manifest)
