@@ -35,7 +35,7 @@ async def _agree(prowess, inputs, *, artifact) -> None:
     with pytest.raises(ApprovalRequired) as asked:
         await prowess.run("tools", inputs, artifacts=artifact)
     show = f"`prowess approvals show {asked.value.approval_id[:8]}`"
-    assert asked.value.hint == f"Review the request with {show}, and try again when it is approved."
+    assert asked.value.hint == f"Review the request with {show}."
     await prowess.approvals.resolve(asked.value.approval_id, approved=True)
 
 

@@ -327,11 +327,9 @@ def _find_score(connection: sa.Connection, actor: Actor, subject: Subject) -> st
 
 def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
     # Neither hint has the command that approves: an agent that reads it should ask the person, not answer for them.
-    show = f"`prowess approvals show {row.id[:8]}`"
-    if actor.is_person and actor.channel == "cli":
-        return f"Run the command again in a terminal to answer, or review the request with {show}."
     if actor.is_person:
-        return f"Review the request with {show}, and try again when it is approved."
+        first = "Run the command again in a terminal to answer, or review" if actor.channel == "cli" else "Review"
+        return f"{first} the request with `prowess approvals show {row.id[:8]}`."
     return f"Tell the user that request {row.id[:8]} is waiting for approval. Continue with something else until then."
 
 
