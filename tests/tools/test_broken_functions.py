@@ -79,12 +79,14 @@ async def test_a_skill_that_could_never_be_called_is_no_tool_and_says_why(
         "export async function execute(args, ctx) { return 1 }\n",
         "const execute = async () => 1;\nexport { execute };\n",
         "export default async (args) => args;\n",
+        "export const $count = (args) => args;\n",
     ],
 )
 async def test_a_typescript_function_is_a_tool_however_it_is_exported(
     place: Any, box: Callable[..., Toolbox], ann: Actor, code: str
 ):
-    place.write("counter", devai_ts(code))
+    named = {"src/lib.ts": code, **descriptor("ts_function", "src/lib.ts#$count")}
+    place.write("counter", named if "$count" in code else devai_ts(code))
     async with place.open(ann) as engine:
         assert await names(box(engine)) == ["skill_counter"]
 

@@ -49,7 +49,8 @@ def find_function_fault(function: Function) -> SourceFault | None:
     if function.language == "python":
         return find_source_fault(function.content, function.handler)
     # Only the names are looked for, because nothing here parses JavaScript: what a module exports stands in its text.
-    names = rf"\b(?:{re.escape(function.handler)}|default)\b"
+    # `$` may be part of a name, so `\b` does not find its ends.
+    names = rf"(?<![\w$])(?:{re.escape(function.handler)}|default)(?![\w$])"
     if re.search(r"\bexport\b", function.content) and re.search(names, function.content):
         return None
     return SourceFault(message=f"it does not export a function named {function.handler}")
