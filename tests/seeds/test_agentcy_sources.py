@@ -132,6 +132,9 @@ def test_a_skill_is_installed_from_its_address_without_its_content(client: TestC
     several = client.post("/api/v1/skills", json={**body, "slug": None})
     installed = client.post("/api/v1/skills", json=body)
     again = client.post("/api/v1/skills", json=body)
+    written = client.post(
+        "/api/v1/skills", json={"content": "---\nname: restart-db\ndescription: Mine.\n---\n\nMine.\n"}
+    )
     one = client.post("/api/v1/skills", json={"source_type": "url", "source_url": URL, "scope": "user"})
     missing = client.post("/api/v1/skills", json={"source_type": "url", "source_url": "https://example.com/x.md"})
 
@@ -142,7 +145,9 @@ def test_a_skill_is_installed_from_its_address_without_its_content(client: TestC
         "github",
         "synced",
     )
-    assert again.status_code == 409
+    # From its own address it is updated; another skill of that slug is a conflict.
+    assert again.json() == installed.json()
+    assert written.status_code == 409
     assert (one.status_code, one.json()["scope"], one.json()["user_id"]) == (201, "user", "ann")
     assert missing.status_code == 404
     assert client.post("/api/v1/skills", json={"source_type": "manual"}).status_code == 422
@@ -168,6 +173,7 @@ def test_a_skill_of_the_registry_is_installed_by_its_page(place: Any) -> None:
     """`{ "source_type": "marketplace", "source_url": "https://skills.sh/…" }`."""
     with SkillsShStub().served() as registry:
         registry.add("acme/runbooks/triage")
+        registry.add("zed/tools/triage")
         environment = {**place.environment, "SKILLS_API_URL": registry.url, "SKILLS_DOWNLOAD_URL": registry.url}
         engine = Prowess.open(settings=read_settings(environment), actor=ANN)
         callers = known_tokens({TOKEN: Caller(actor=ANN)})
@@ -176,6 +182,7 @@ def test_a_skill_of_the_registry_is_installed_by_its_page(place: Any) -> None:
         with TestClient(app, headers=HEADERS, raise_server_exceptions=False) as client:
             installed = client.post("/api/v1/skills", json=body)
             again = client.post("/api/v1/skills", json=body)
+            other = client.post("/api/v1/skills", json={**body, "source_url": "https://skills.sh/zed/tools/triage"})
             elsewhere = client.post("/api/v1/skills", json={**body, "source_url": "https://example.com/triage"})
         asyncio.run(engine.close())
 
@@ -183,5 +190,6 @@ def test_a_skill_of_the_registry_is_installed_by_its_page(place: Any) -> None:
     found = installed.json()
     assert (found["slug"], found["source_type"], found["trust"]) == ("triage", "marketplace", "synced")
     assert found["source_url"] == body["source_url"]
-    assert again.status_code == 409
+    assert again.json() == found
+    assert other.status_code == 409
     assert elsewhere.status_code == 422
