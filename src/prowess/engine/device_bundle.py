@@ -57,10 +57,12 @@ class DeviceSync:
     pushed_at: str = ""
     new_key: bool = False
     """True if this push has created the owner's key."""
+    unknown_workspace: str = ""
+    """The name of this workspace if nothing was pushed for it: on another device its folder may have another name."""
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        names = ("location", "skills", "device", "pushed_at", "new_key")
+        names = ("location", "skills", "device", "pushed_at", "new_key", "unknown_workspace")
         changes = [change.as_json() for change in self.changes]
         return {**{name: getattr(self, name) for name in names}, "changes": changes}
 

@@ -282,10 +282,12 @@ def _report(location: Location, channels: list[Channel], changes: list[DeviceCha
         for slug, digest in channel.here.items()
         if channel.bundle and channel.bundle.digests.get(slug) == digest
     )
+    unknown = next((one.name for one in channels if one.scope == "workspace" and one.bundle is None), "")
     return DeviceSync(
         location=location.shown,
         changes=tuple(changes),
         skills=same,
+        unknown_workspace=unknown.removeprefix("workspace-"),
         device=newest.device if newest else "",
         pushed_at=newest.pushed_at if newest else "",
     )

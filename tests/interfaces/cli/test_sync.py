@@ -74,6 +74,21 @@ def test_two_devices_from_the_first_push_to_a_conflict(prowess, at, tmp_path, lo
     assert "pushed" in prowess("sync", "push").out
 
 
+def test_a_pull_into_a_folder_of_another_name_says_how_to_name_the_workspace(
+    prowess, at, tmp_path, location, monkeypatch
+):
+    at("laptop")
+    prowess("import", write_skill(tmp_path, "One."))
+    assert prowess("sync", "push", location).err == ""
+    elsewhere = tmp_path / "laptop/renamed"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    pulled = prowess("sync", "pull")
+    assert pulled.code == 0
+    assert "Nothing was pushed for the workspace 'renamed'." in pulled.err
+    assert "pulled" in prowess("sync", "pull", "--name", "project").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

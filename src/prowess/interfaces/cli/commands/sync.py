@@ -120,6 +120,12 @@ def _report(result: DeviceSync, nothing: str, cli: Cli) -> None:
     count = f"{result.skills} skill{'' if result.skills == 1 else 's'}"
     same = f"{nothing}: {count} the same here and at {escape_path(result.location)}."
     cli.print(result, (lambda: _print_changes(result)) if result.changes else same)
+    if result.unknown_workspace:
+        click.echo(
+            f"Nothing was pushed for the workspace {result.unknown_workspace!r}. If its folder has another name on your other "
+            "device, add --name NAME.",
+            err=True,
+        )
 
 
 def _print_changes(result: DeviceSync) -> None:
