@@ -92,6 +92,15 @@ def test_a_list_says_that_there_may_be_older_runs(prowess, workspace, keep):
     assert prowess("traces", "list", "--limit", "3").err == ""
 
 
+def test_options_of_the_list_need_not_name_it(prowess, workspace, keep):
+    keep(trace(), trace("b" * 36, ago=10))
+    assert [row["id"] for row in prowess("traces", "--limit", "1", "--json").json] == ["b" * 36]
+    assert (
+        prowess("traces", "--workspace", workspace, "--limit", "1").out == prowess("traces", "list", "--limit", "1").out
+    )
+    assert "No such option '--limt'" in prowess("traces", "--limt", "1").err
+
+
 def test_a_list_as_json_has_no_texts(prowess, workspace, keep):
     keep(trace())
     (row,) = prowess("traces", "list", "--json", "--since", "1d", "--limit", "5").json

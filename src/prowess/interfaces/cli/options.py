@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,7 +13,7 @@ import click
 
 from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.output import clean, one_line
+from prowess.interfaces.cli.output import clean
 from prowess.interfaces.cli.server import chosen_server
 
 if TYPE_CHECKING:
@@ -78,6 +77,18 @@ class CommandGroup(click.Group):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
+        self.runs = ""
+        """The subcommand that runs if none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. An option of the subcommand that runs by default need not have its name before it."""
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            known = self.commands[self.runs].params if self.runs else ()
+            if not any(error.option_name in option.opts for option in known):
+                raise
+            return super().parse_args(ctx, [self.runs, *args])
 
     def subcommand(self, name: str, *examples: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
         """Return a decorator that makes a subcommand with these examples."""
@@ -137,6 +148,7 @@ def group(
 
         vars(run_default)["__click_params__"] += own
         created = click.group(name, cls=cls, examples=examples, invoke_without_command=True, **attributes)(run_default)
+        created.runs = default
         return created
 
     return decorate
@@ -365,31 +377,3 @@ def report_failures(failed: Sequence[Failure]) -> None:
         click.echo(f"{click.style('✗', fg='red')} {clean(slug)}: {clean(error.message)} {clean(error.hint)}", err=True)
     if failed:
         raise click.exceptions.Exit(exit_code(failed[0][1]))
-
-
-_NAMED_TAGS = 20
-
-
-def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:
-    """Print a warning on stderr for each tag that no skill has, with similar tags that exist."""
-    unknown = [tag for tag in dict.fromkeys(tags) if not matcher.search(limit=1, tags=(tag,))]
-    if not unknown:
-        return
-    known = [tag for result in matcher.search(limit=MAX_RESULTS) for tag in result.tags]
-    for tag in unknown:
-        print_unknown_tag(tag, known)
-
-
-def print_unknown_tag(tag: str, known: Sequence[str]) -> None:
-    """Print on stderr that no skill has a tag, with the tag that was probably meant, or else the most frequent ones.
-
-    `known` has the tags of all skills, each as often as a skill has it.
-    """
-    from prowess.suggestions import did_you_mean
-
-    counted = Counter(map(one_line, known))
-    frequent = sorted(counted, key=lambda name: (-counted[name], name))
-    more = f" and {len(frequent) - _NAMED_TAGS} more" if len(frequent) > _NAMED_TAGS else ""
-    there = f"Tags here: {', '.join(frequent[:_NAMED_TAGS])}{more}." if frequent else "No skill here has tags."
-    hint = did_you_mean(tag, frequent) or there
-    click.echo(f"No skill has the tag {one_line(tag, 80)!r}. {hint}", err=True)

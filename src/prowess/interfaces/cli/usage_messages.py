@@ -1,8 +1,19 @@
-"""What usage errors say in place of click's terms. Imported only where there is such an error."""
+"""What is said about mistakes in a call: usage errors without click's terms, and tags that no skill has."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
+
+from prowess.interfaces.cli.options import MAX_RESULTS
+from prowess.interfaces.cli.output import one_line
+from prowess.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from prowess.match.matcher import Matcher
 
 
 def find_listing(parameter: click.Parameter | None, ctx: click.Context) -> str:
@@ -27,3 +38,29 @@ def plain_words(message: str) -> str:
     head, found, limits = message.removesuffix(".").partition(" is not in the range ")
     sign = next((known for known in _LIMITS if known in limits), "")
     return f"{head} is out of range. Use {_LIMITS[sign].format(*limits.split(sign))}." if found and sign else message
+
+
+_NAMED_TAGS = 20
+
+
+def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:
+    """Print a warning on stderr for each tag that no skill has, with similar tags that exist."""
+    unknown = [tag for tag in dict.fromkeys(tags) if not matcher.search(limit=1, tags=(tag,))]
+    if not unknown:
+        return
+    known = [tag for result in matcher.search(limit=MAX_RESULTS) for tag in result.tags]
+    for tag in unknown:
+        print_unknown_tag(tag, known)
+
+
+def print_unknown_tag(tag: str, known: Sequence[str]) -> None:
+    """Print on stderr that no skill has a tag, with the tag that was probably meant, or else the most frequent ones.
+
+    `known` has the tags of all skills, each as often as a skill has it.
+    """
+    counted = Counter(map(one_line, known))
+    frequent = sorted(counted, key=lambda name: (-counted[name], name))
+    more = f" and {len(frequent) - _NAMED_TAGS} more" if len(frequent) > _NAMED_TAGS else ""
+    there = f"Tags here: {', '.join(frequent[:_NAMED_TAGS])}{more}." if frequent else "No skill here has tags."
+    hint = did_you_mean(tag, frequent) or there
+    click.echo(f"No skill has the tag {one_line(tag, 80)!r}. {hint}", err=True)

@@ -21,9 +21,9 @@ from prowess.interfaces.cli.options import (
     command,
     print_no_results,
     read_message,
-    warn_unknown_tags,
 )
 from prowess.interfaces.cli.output import draw_bar, one_line, output_width, print_json, print_json_line, print_table
+from prowess.interfaces.cli.usage_messages import warn_unknown_tags
 from prowess.lazy_dataclass import dataclass
 from prowess.match.recommendation import DECISIONS, Recommendation, format_score
 from prowess.patterns import lazy_pattern

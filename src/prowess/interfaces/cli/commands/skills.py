@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
-from prowess.interfaces.cli.options import Period, command, describe_no_skills, print_unknown_tag
+from prowess.interfaces.cli.options import Period, command, describe_no_skills
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.interfaces.cli.skill_scores import read_skill_scores, score_json
@@ -71,6 +71,8 @@ def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | Non
     known = [tag for card in cards for tag in card.tags]
     for tag in dict.fromkeys(tags):
         if not any(card.has_tags([tag]) for card in cards):
+            from prowess.interfaces.cli.usage_messages import print_unknown_tag
+
             print_unknown_tag(tag, known)
     warn_faults(faults)
 
