@@ -29,6 +29,7 @@ from prowess.storage.database import Database, open_database
 from prowess.storage.rows import fetch
 from prowess.storage.seals import KEY_FILE, Seals
 from prowess.storage.tables import metadata
+from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
 
@@ -279,13 +280,31 @@ async def test_only_a_person_adopts_a_database(cloned: Any, command: Any) -> Non
         assert await prowess.skills.faults() == []
 
 
-@pytest.mark.parametrize(
+CLAIMS = pytest.mark.parametrize(
     "claim",
     [
         "UPDATE skill_versions SET actor = 'agent:claude'",
         "UPDATE skills SET source_type = 'github', source_url = 'https://example.org/official', source_id = 'x'",
     ],
+    ids=["author", "source"],
 )
+
+
+def claude(prowess: Any) -> Any:
+    return prowess.as_actor(replace(agent_of(prowess.actor), name="claude"))
+
+
+async def check_found(prowess: Any, slug: str) -> None:
+    """Check that an agent has to ask about a skill, although it may use synced ones and its own."""
+    await prowess.policy.set("skill_synced_policy", "auto")
+    assert [card.trust for card in await prowess.skills.cards() if card.slug == slug] == ["found"]
+    agent = claude(prowess)
+    with pytest.raises(ApprovalRequired) as asked:
+        await agent.enable(slug, session=await agent.sessions.open("chat"))
+    assert "example.org" not in str((await prowess.approvals.get(asked.value.approval_id)).detail)
+
+
+@CLAIMS
 async def test_a_skill_of_an_adopted_database_is_found_whatever_its_rows_say(
     cloned: Any, command: Any, claim: str
 ) -> None:
@@ -295,12 +314,33 @@ async def test_a_skill_of_an_adopted_database_is_found_whatever_its_rows_say(
     cloned.environment["PROWESS_APPROVER_TOKEN"] = make_approver_token(Path(cloned.environment["PROWESS_HOME"]))
     assert "Now using" in command(cloned, "doctor", "--adopt-database").stderr
     async with cloned.open() as prowess:
-        await prowess.policy.set("skill_synced_policy", "auto")
-        assert [card.trust for card in await prowess.skills.cards() if card.slug == "foreign"] == ["found"]
-        agent = prowess.as_actor(replace(agent_of(prowess.actor), name="claude"))
-        with pytest.raises(ApprovalRequired) as asked:
-            await agent.enable("foreign", session=await agent.sessions.open("chat"))
-        assert "example.org" not in str((await prowess.approvals.get(asked.value.approval_id)).detail)
+        await check_found(prowess, "foreign")
+
+
+@CLAIMS
+async def test_a_changed_row_in_a_workspace_makes_a_skill_neither_synced_nor_an_agents_own(
+    place: Any, tmp_path: Path, claim: str
+) -> None:
+    place.skill("local")
+    shutil.move(place.workspace / ".agents/skills/local", tmp_path / "local")
+    async with place.open() as prowess:
+        await prowess.skills.import_path(tmp_path / "local", scope="workspace")
+        await prowess.trust.revoke("local")
+    with sqlite3.connect(place.workspace / ".prowess" / "agents.db") as connection:
+        connection.execute(claim)
+    connection.close()
+    async with place.open() as prowess:
+        await check_found(prowess, "local")
+
+
+async def test_what_an_agent_wrote_in_a_workspace_stays_its_own(place: Any) -> None:
+    async with place.open() as prowess:
+        draft = {"id": "own", "name": "Own", "description": "What it is for.", "instructions": "Do."}
+        await Toolbox(prowess, actor=claude(prowess).actor).call("skill_create", draft)
+    async with place.open() as prowess:
+        assert [card.trust for card in await prowess.skills.cards() if card.slug == "own"] == ["agent"]
+        agent = claude(prowess)
+        await agent.enable("own", session=await agent.sessions.open("chat"))
 
 
 async def test_a_database_of_this_installation_is_used_also_in_a_copied_workspace(place: Any, tmp_path: Path) -> None:

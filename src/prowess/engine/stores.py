@@ -249,12 +249,11 @@ class Stores:
         Its tables are checked as always, and its skills still have to be accepted. Raise `NotFound` if there is none.
         """
         from prowess.storage.database import adopt_database
-        from prowess.storage.schema_check import add_mark_to_foreign
 
         url = self.settings.workspace_database
         if not database_exists(url) or self.places.leads_elsewhere("workspace"):
             raise NotFound("This workspace has no database.", hint="Pass another workspace with `--workspace DIR`.")
-        adopt_database(url, self.seals, add_mark_to_foreign)
+        adopt_database(url, self.seals)
         return display_url(url)
 
     def _folder(self, place: Place) -> DirectoryStore:

@@ -228,7 +228,8 @@ class Skill(FrozenModel):
     ) -> Skill:
         """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it.
 
-        `provenance` is where it came from as it was recorded when it arrived. What its files say about that does not count.
+        `provenance` is where it came from as it was recorded when it arrived. What its files say about that does not count, nor
+        what a workspace records: its database may come from anyone, and nothing that is fetched is kept in it.
         """
         artifacts = tuple(
             artifact.model_copy(
@@ -238,7 +239,8 @@ class Skill(FrozenModel):
         )
         from prowess.skill.prompt_block import prompt_chars
 
-        provenance = provenance or unrecorded(scope)
+        if provenance is None or scope == "workspace":
+            provenance = unrecorded(scope)
         length = prompt_chars(self, scope, provenance)
         changes = {
             "id": id,

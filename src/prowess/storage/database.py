@@ -283,14 +283,14 @@ def connect_database(url: str | Path, seals: Seals = PROCESS_SEALS) -> Database:
     return Database(url, seals)
 
 
-def adopt_database(url: str, seals: Seals, mark: Callable[[sa.Connection], None] = add_mark) -> None:
+def adopt_database(url: str, seals: Seals) -> None:
     """Mark a database that another installation made as one of this installation. Its tables are checked as always."""
     seals.require_key()
     database = open_database(url, seals)
     try:
         with database.write() as connection:
             if not has_mark(connection):
-                mark(connection)
+                add_mark(connection)
     finally:
         database.close()
 

@@ -141,16 +141,6 @@ def add_mark(connection: sa.Connection) -> None:
     sql.INSERT.run(connection, [{"id": mark_id, "seal": seals_of(connection).make(("database", mark_id))}])
 
 
-def add_mark_to_foreign(connection: sa.Connection) -> None:
-    """Record that this installation adopted the database of another one, whose skills nobody here has accepted.
-
-    What would count without an acceptance is removed: where skills are from, and which agent wrote one.
-    """
-    connection.execute(sql.FORGET_ORIGINS)
-    connection.execute(sql.FORGET_AGENTS)
-    add_mark(connection)
-
-
 def has_mark(connection: sa.Connection) -> bool:
     """Return True if this installation made, or adopted, the database."""
     seals = seals_of(connection)

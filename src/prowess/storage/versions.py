@@ -10,6 +10,7 @@ database is not mistaken for one that grew.
 from __future__ import annotations
 
 import re
+import secrets
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import count, repeat
@@ -25,6 +26,7 @@ from prowess.storage.clock import now
 from prowess.storage.driver_errors import reading, wrong_value
 from prowess.storage.owner import Tenant
 from prowess.storage.rows import LazyStatements, decode_json, lock_name
+from prowess.storage.seals import Seals, seals_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -140,9 +142,9 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
     last = last_numbers(connection, tenant, [entry.slug for entry in entries])
     moment = now()
     versions = [_version(entry, last.get(entry.slug, 0) + 1, moment) for entry in entries]
-    numbers = next_numbers(connection, tenant)
+    numbers, seals = next_numbers(connection, tenant), seals_of(connection)
     rows = [
-        _row(tenant, version, entry.package, number)
+        _row(tenant, version, entry.package, number, seals)
         for version, entry, number in zip(versions, entries, numbers, strict=False)  # the numbers never end
     ]
     sql.INSERT.run(connection, rows)
@@ -167,14 +169,19 @@ def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[V
 
 
 def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
-    """Return the first and last version of a skill without manifests; None if it has none."""
+    """Return the first and last version of a skill without manifests; None if it has none.
+
+    A workspace may come from anyone, and its database with it: an actor that another installation wrote there is left out.
+    """
     key = {**_log_key(tenant), "of": slug}
     last = sql.NEWEST_OF.first(connection, key)
     if last is None:
         return None
-    newest = _version_of(last)
+    newest = _version_of(last[1:])
+    if tenant.scope == "workspace" and not _is_ours(seals_of(connection), tenant, newest, last[0]):
+        newest = newest.model_copy(update={"actor": ""})
     first = sql.FIRST.first(connection, key) if newest.number > 1 else last
-    return (newest if first is None or first is last else _version_of(first), newest)
+    return (newest if first is None or first is last else _version_of(first[1:]), newest)
 
 
 def _version_of(row: Sequence[Any], *manifest: Any) -> Version:
@@ -221,13 +228,24 @@ def _version(entry: NewVersion, number: int, moment: str) -> Version:
     )
 
 
-def _row(tenant: Tenant, version: Version, package: str, number: int) -> dict[str, Any]:
+def _row(tenant: Tenant, version: Version, package: str, number: int, seals: Seals) -> dict[str, Any]:
     return {
         **tenant.columns,
         **version.__dict__,
-        "id": str(uuid.uuid4()),
+        "id": _seal_id(seals, tenant, version, secrets.token_hex(8)),
         "place": tenant.place,
         "package": package,
         "manifest": dump_manifest(version.manifest),
         "feed": number,
     }
+
+
+def _seal_id(seals: Seals, tenant: Tenant, version: Version, salt: str) -> str:
+    """Return the id of a version: random, and a checksum of who wrote what, which only this installation can make."""
+    written = (salt, *_log_key(tenant).values(), version.slug, version.number, version.digest, version.actor)
+    return str(uuid.UUID(salt + seals.make(("version", written)).partition(":")[2][:16]))
+
+
+def _is_ours(seals: Seals, tenant: Tenant, version: Version, id: object) -> bool:
+    """Return True if this installation wrote a version, and nobody has changed who wrote what."""
+    return isinstance(id, str) and id == _seal_id(seals, tenant, version, id.replace("-", "")[:16])

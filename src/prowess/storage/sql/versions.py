@@ -34,8 +34,9 @@ SNAPSHOT = sa.text(
 _OF_SLUG = skill_versions.c.slug == sa.bindparam("of")
 _BARE = sa.select(*(skill_versions.c[name] for name in VERSION_COLUMNS)).where(_OURS, _OF_SLUG)
 LOG = CompiledSelect(_BARE.add_columns(raw_json(skill_versions.c.manifest)).order_by(skill_versions.c.number))
-FIRST = CompiledSelect(_BARE.order_by(skill_versions.c.number).limit(1))
-NEWEST_OF = CompiledSelect(_BARE.order_by(skill_versions.c.number.desc()).limit(1))
+_WITH_ID = sa.select(*(skill_versions.c[name] for name in ("id", *VERSION_COLUMNS))).where(_OURS, _OF_SLUG)
+FIRST = CompiledSelect(_WITH_ID.order_by(skill_versions.c.number).limit(1))
+NEWEST_OF = CompiledSelect(_WITH_ID.order_by(skill_versions.c.number.desc()).limit(1))
 FILES = CompiledSelect(
     sa.select(skill_versions.c.package, skill_versions.c.digest, raw_json(skill_versions.c.manifest)).where(
         _OURS, _OF_SLUG, skill_versions.c.number == sa.bindparam("which")
