@@ -27,7 +27,7 @@ async def _wait_one_second() -> None:
 
 
 class Traces(Part):
-    """Traces of runs: those of the actor's own user, or all of the organization for an administrator.
+    """Traces of runs: those of the actor's own user, or all of the organization for an administrator; of an agent, its own.
 
     Traces of others are not found. An empty filter matches everything; `days` counts back from now.
     """
@@ -192,6 +192,8 @@ class Traces(Part):
         return TraceFilter(
             organization_id=actor.organization,
             user_id=actor.visible_user,
+            # What a person runs, or another agent of theirs, may have confidential inputs.
+            actor="" if actor.is_person else actor.label,
             since="" if days is None else seconds_from_now(-days * _DAY_SECONDS),
             **filters,
         )

@@ -102,6 +102,7 @@ class TraceFilter:
 
     organization_id: str
     user_id: str | None
+    actor: str = ""
     run: str = ""
     skill: str = ""
     """The slug or the id."""
@@ -123,7 +124,8 @@ class TraceFilter:
     @property
     def is_narrowed(self) -> bool:
         """True if it selects by more than the owner."""
-        return any((self.run, self.skill, self.artifact, self.status, self.session, self.model, self.kind, self.since))
+        named = (self.actor, self.run, self.skill, self.artifact, self.status, self.session, self.model, self.kind)
+        return any((*named, self.since))
 
 
 TraceSort = Literal["started_at", "duration_ms", "estimated_cost"]

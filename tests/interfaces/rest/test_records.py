@@ -52,6 +52,18 @@ async def test_a_trace_has_its_texts_and_a_foreign_one_is_unknown(ran):
     assert foreign.text.replace(listed["id"], "ID") == unknown.text.replace("0" * 36, "ID")
 
 
+async def test_an_agent_sees_the_traces_of_its_own_runs_alone(ran):
+    agent, other = agent_of(ANN, name="helper"), agent_of(ANN, name="other")
+    trace = (await ran.get("/traces", ANN))["items"][0]["id"]
+    ran.write("said", **{"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Say {{ name }}."})
+    await ran.post("/skills/said/run", {"inputs": {"name": "d"}}, agent, status=502)
+    assert [row["skill_slug"] for row in (await ran.get("/traces", agent))["items"]] == ["said"]
+    assert (await ran.get("/traces", other))["items"] == []
+    assert (await ran.send("GET", f"/traces/{trace}", agent)).status_code == 404
+    assert (await ran.get("/stats", agent))["total"]["runs"] == 1
+    assert len((await ran.get("/traces", ANN))["items"]) == 4
+
+
 async def test_traces_are_exported_as_lines_and_counted(ran):
     lines = (await ran.send("GET", "/traces/export", ANN)).text.splitlines()
     assert [json.loads(line)["inputs"]["name"] for line in lines] == ["a", "b", "c"]

@@ -62,6 +62,7 @@ def conditions(which: TraceFilter) -> list[sa.ColumnElement[bool]]:
     if which.artifact:
         found.append(sa.or_(columns.artifact_name == which.artifact, columns.artifact_id == which.artifact))
     exact = {
+        columns.actor: which.actor,
         columns.run_id: which.run,
         columns.status: which.status,
         columns.session_id: which.session,
