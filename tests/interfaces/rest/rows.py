@@ -504,7 +504,7 @@ ROUTES: dict[str, Row] = {
     ),
     "GET /api/v1/traces": Row(**_READ),
     "GET /api/v1/traces/export": Row(**_READ),
-    "GET /api/v1/traces/{id}": Row(**_READ, make=make_trace, owner="user"),
+    "GET /api/v1/traces/{id}": Row(**_READ, make=make_trace, owner="user", exceptions={"agent": 404}),
     "GET /api/v1/stats": Row(**_READ),
     "GET /api/v1/registries/{kind}": Row(**_READ, make=lambda _: {"kind": "prompts"}),
     "POST /api/v1/registries/{kind}": Row(
