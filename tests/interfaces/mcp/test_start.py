@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 import types
@@ -126,3 +127,18 @@ async def test_a_damaged_cache_is_ignored_and_written_anew(engine, tmp_path, dam
 async def test_a_cache_that_cannot_be_written_changes_nothing(engine, tmp_path):
     (tmp_path / "file").write_text("")
     assert "release-notes" in await descriptions(engine, tmp_path / "file" / "entries.json")
+
+
+@pytest.mark.anyio
+async def test_the_first_listing_reads_each_file_of_a_skill_once(engine, write_skill, tmp_path, monkeypatch):
+    # As if every file had been written long before it is read.
+    for module in ("prowess.storage.files.safe_read", "prowess.catalog.folder_tree"):
+        monkeypatch.setattr(f"{module}.is_settled", lambda *_: True)
+    write_skill("guided", **{"references/guide.md": "Read on.", "scripts/run.py": "print(1)"})
+    opened: list[str] = []
+    real = os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *rest, **named: (opened.append(str(path)), real(path, *rest, **named))[1]
+    )
+    assert (await descriptions(engine, tmp_path / "entries.json"))["guided"] == "What guided does."
+    assert [opened.count(name) for name in ("guide.md", "run.py")] == [1, 1]

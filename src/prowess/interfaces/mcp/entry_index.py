@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from prowess.catalog.catalog import Catalog, CatalogChanges
-from prowess.catalog.store import Store
+from prowess.catalog.store import FileReader, Store
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.mcp.skill_entry import (
@@ -293,8 +293,8 @@ def _make_entries(
 
 
 def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> SkillEntry | None:
-    """Return the entry of a skill. A skill with little more than its text is read in one go, which is cheaper."""
-    if not any(kind_info(kind).is_file for kind in card.kinds):
+    """Return the entry of a skill. It is read in one go, which is cheaper, except for large files in a database."""
+    if isinstance(store, FileReader) or not any(kind_info(kind).is_file for kind in card.kinds):
         package = store.get_package_by_name(card.slug)
         if package is not None and package.digest == card.digest:
             text = package.get(SKILL_MD)
