@@ -178,7 +178,7 @@ def test_another_token_approves_nothing(prowess, asked, tmp_path, wrong):
     given = tmp_path / "token"
     given.write_text(wrong)
     refused = prowess("approvals", "approve", asked, "--token-file", given)
-    assert refused.code == 5
+    assert (refused.code, "Invalid approver token." in refused.err) == (5, True)
     assert [row["state"] for row in prowess("approvals", "--all", "--json").json] == ["pending"]
 
 

@@ -57,7 +57,7 @@ def token_proof(token_file: Path | None) -> Proof | None:
 
     settings = read_settings()
     given = read_token_file(token_file) if token_file is not None else settings.approver_token
-    if not given:
+    if not given and token_file is None:
         return None
     check_approver_token(settings.home, given)
     return _TOKEN
