@@ -256,7 +256,8 @@ class Skill(FrozenModel):
 
 def unrecorded(scope: Scope) -> Provenance:
     """Return the provenance of a skill for which none was recorded: in the system scope, Prowess or a plugin brings it."""
-    return Provenance(source="system") if scope == "system" else Provenance()
+    # Not validated: that would build the validator of the model, which a short command does without.
+    return Provenance.model_construct(source="system" if scope == "system" else "user")
 
 
 def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
