@@ -141,11 +141,11 @@ def test_what_was_just_read_is_given_once_and_only_as_it_still_is():
     files = pack("tidy")
     fresh.take("a", tidy, files)
     fresh.take("b", tidy, files)
-    assert fresh.package("a", tidy.digest) == files
-    assert fresh.package("a", "another") is None
+    assert fresh.find("a", tidy.digest) == (tidy, files)
+    assert fresh.find("a", "another") is None
     assert fresh.give("a", tidy.digest) == tidy
     assert fresh.give("a", tidy.digest) is None
-    assert fresh.package("a", tidy.digest) is None
+    assert fresh.find("a", tidy.digest) is None
     assert fresh.give("b", "another") is None
     assert fresh.give("b", tidy.digest) is None
 
@@ -188,14 +188,16 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_the_first_search_and_the_first_listing_read_no_file_that_a_look_has_just_read(folder: Path, monkeypatch):
+def test_a_search_a_listing_and_a_lookup_read_no_file_that_a_look_has_just_read(folder: Path, monkeypatch):
     made = DirectoryStore(folder, scope="user", versions=MemoryVersions())
     position = made.changes().position
     assert made.changes(position).slugs == frozenset()
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", lambda *_, **__: pytest.fail("a file was opened"))
         assert made.get_package_by_name("tidy") == pack("tidy")
+        looked_up = made.get_skill_by_name("tidy")
         assert [found.slug for found in made.documents()] == ["tidy"]
+    assert looked_up == DirectoryStore(folder, scope="user", versions=MemoryVersions()).get_skill_by_name("tidy")
     assert made.get_package_by_name("tidy") == pack("tidy")
 
 

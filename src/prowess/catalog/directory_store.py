@@ -197,9 +197,9 @@ class DirectoryStore(EditableStore):
         """Return all files of a skill by slug, or None. Nothing is parsed."""
         with self._lock:
             known = self._index.serving(name)
-            package = self._read_cache.package(known.location, known.digest) if known else None
-            if known is not None and package is not None and self._is_current(known):
-                return package
+            cached = self._read_cache.find(known.location, known.digest) if known else None
+            if known is not None and cached is not None and self._is_current(known):
+                return cached[1]
             found = self._read(lambda: self._index.serving(name))
             return found[1] if found else None
 
@@ -217,10 +217,14 @@ class DirectoryStore(EditableStore):
 
     def _get_unchanged(self, disk_skill: DiskSkill | None) -> Skill | None:
         """Return a recently parsed skill if `lstat` shows that its files are unchanged, or None."""
-        skill = self._recent.get((disk_skill.location, disk_skill.digest)) if disk_skill else None
-        if disk_skill is None or skill is None or not self._is_current(disk_skill):
+        if disk_skill is None:
             return None
-        return self._served(skill, disk_skill, self._first_version(disk_skill.slug))
+        key = (disk_skill.location, disk_skill.digest)
+        cached = self._read_cache.find(*key)
+        skill = self._recent.get(key) or (cached[0] if cached else None)
+        if skill is None or not self._is_current(disk_skill):
+            return None
+        return self._served(self._remember(key, skill), disk_skill, self._first_version(disk_skill.slug))
 
     def _read(self, find: Callable[[], DiskSkill | None]) -> tuple[DiskSkill, Package] | None:
         """Return a skill on disk with its files, which are guaranteed to match its digest, or None."""
@@ -248,8 +252,11 @@ class DirectoryStore(EditableStore):
     def _parse(self, disk_skill: DiskSkill, package: Package) -> Skill:
         """Parse the files, unless the same ones were parsed recently."""
         key = (disk_skill.location, package.digest)
+        return self._remember(key, self._recent.get(key) or self._read_accepted(disk_skill, package))
+
+    def _remember(self, key: tuple[str, str], skill: Skill) -> Skill:
         # Removed and inserted again, so that the dict is ordered by last use.
-        skill = self._recent.pop(key, None) or self._read_accepted(disk_skill, package)
+        self._recent.pop(key, None)
         self._recent[key] = skill
         while len(self._recent) > MAX_RECENT:
             oldest = next(iter(self._recent))

@@ -93,7 +93,7 @@ class SearchDocument:
 
 
 class ReadCache:
-    """Skills that a folder scan has read within a minute, so that the first search and the first listing do not read them again.
+    """Skills that a folder scan has read within a minute, so that nobody has to read them again soon after.
 
     Each parsed skill is handed out once. Skills for which there is no room are read again.
     """
@@ -125,10 +125,10 @@ class ReadCache:
         skill = self._drop(location)
         return skill if skill is not None and skill.digest == digest else None
 
-    def package(self, location: str, digest: str) -> Package | None:
-        """Return the files of a location, or None if they are not cached or are others."""
-        _, package = self._read.get(location, (None, None))
-        return package if package is not None and package.digest == digest else None
+    def find(self, location: str, digest: str) -> tuple[Skill, Package] | None:
+        """Return the skill of a location with its files, or None if they are not cached or are others."""
+        found = self._read.get(location)
+        return found if found is not None and found[1].digest == digest else None
 
     def _drop(self, location: str) -> Skill | None:
         skill, package = self._read.pop(location, (None, None))
