@@ -130,7 +130,7 @@ class AppClient:
 def _template() -> tuple[Path, str]:
     """Return a folder with a registry that has a publisher and two skills, and the publisher's token. Copying it is fast."""
     folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # usually gone by then, with all temporary files
     shelf = PackageShelf(folder / "registry", clock=Clock())
     for name in ("greet", "wave"):
         shelf.publish(make_archive(name), "ann")
