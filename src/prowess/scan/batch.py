@@ -52,7 +52,8 @@ def _to_shell(line: str) -> str:
     """Return a line of a batch file as shell code."""
     if _REMARK.match(line):
         return "#"
-    if line.endswith("^"):
+    # Of two carets, the first makes the second plain text.
+    if (len(line) - len(line.rstrip("^"))) % 2:
         return _to_shell(line[:-1]) + "\\"
     line = re.sub(r"\^(.)", r"\1", line[:_MAX_LINE]).replace("\\", "/").replace("$", "\\$")
     line = _VARIABLE.sub(_name_variable, line)
