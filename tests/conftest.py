@@ -36,7 +36,7 @@ from psycopg import sql
 from prowess.llm.local import FETCHABLE
 from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
-from prowess.match import matcher
+from prowess.match import matcher, ranking
 from prowess.open import Prowess
 from prowess.policy.actor import Actor
 from prowess.run.allowance import read_allowance
@@ -267,6 +267,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     # On a loaded machine, no query leaves vectors to a later one.
     monkeypatch.setattr(matcher, "IN_PLACE_SECONDS", float(TIME_LIMIT))
     monkeypatch.setattr(matcher, "PATIENT_SECONDS", float(TIME_LIMIT))
+    monkeypatch.setattr(ranking, "LIKELY_SECONDS", float(TIME_LIMIT))
     # What tests write into folders counts as written by the person who runs them; tests of trust take this away.
     monkeypatch.setenv("PROWESS_TRUSTED_FOLDERS", str(tmp_path_factory.getbasetemp()))
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):

@@ -79,7 +79,7 @@ def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> 
 
 _SPARE_CANDIDATES = 7
 """The number of extra candidates that are compared in detail."""
-_LIKELY, _LIKELY_SECONDS = 16, 0.15
+_LIKELY, LIKELY_SECONDS = 16, 0.15
 """Of the skills without vectors, so many of the best by words get theirs at once, and how long that may take.
 
 Measured on three sets before any vector is computed: with 16, 109 of 180 fitting skills are offered instead of 68, and 110
@@ -104,7 +104,7 @@ def rank(
     query = build_query(index, message, context)
     if index.missing and query.has_vector:
         likely = [one.slug for one in _rank(index, query, limit=_LIKELY, tags=tags)]
-        index = index.with_vectors_of(likely, seconds=_LIKELY_SECONDS)
+        index = index.with_vectors_of(likely, seconds=LIKELY_SECONDS)
     return _rank(index, query, limit=limit, tags=tags, fitting=fitting)
 
 
