@@ -27,7 +27,7 @@ from prowess.skill.json_values import equal_json, json_list
 from prowess.skill.kinds import JsonObject
 
 _SPACE = re.compile(r"\s+")
-# A hyphen after a word or a number is no sign: `10-20`, `2026-03-01`, `gpt-4`.
+# A hyphen after a word or a number is not a minus sign: `10-20`, `2026-03-01`, `gpt-4`.
 _NUMBER = re.compile(r"(?:(?<![\w.)\]])[-+])?(?:[0-9][0-9,]*+(?:\.[0-9]++)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,3})?+")
 _ITEM = re.compile(r"[\n,;]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|[0-9]{1,4}[.)])\s+")
