@@ -12,7 +12,7 @@ from prowess.authoring.evals.splits import assign_splits
 from prowess.authoring.optimize import optimizer
 from prowess.authoring.optimize.proposal import Budget, Meter
 from prowess.authoring.optimize.search import SHARES
-from prowess.errors import Conflict, Invalid, NotFound, Refused, RunFailed
+from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, Refused, RunFailed
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import agent_of
 
@@ -96,6 +96,17 @@ async def test_too_few_cases_are_refused_with_what_is_needed(place, triage, ask,
     assert "Add about " in refused.value.hint
     assert (kept.state, model.requests) == ("refused", [])
     assert kept.reason.startswith("Too few cases")
+
+
+async def test_an_optimization_of_a_skill_that_nobody_accepted_is_over(place, triage, ask, model):
+    triage(place)
+    place.environment["PROWESS_TRUSTED_FOLDERS"] = ""
+    async with place.open() as prowess:
+        with pytest.raises(ApprovalRequired):
+            await prowess.optimize.run(ask(model=model))
+        [kept] = await prowess.optimize.list()
+    assert (kept.state, model.requests) == ("refused", [])
+    assert "Approval required" in kept.reason
 
 
 async def test_cases_that_nothing_can_judge_are_refused(place, triage, ask, model):

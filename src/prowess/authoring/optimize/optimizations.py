@@ -21,7 +21,7 @@ from prowess.authoring.optimize.proposal import (
 from prowess.authoring.optimize.records import Records
 from prowess.authoring.optimize.watch import watch_approved
 from prowess.engine.engine import Engine
-from prowess.errors import Conflict, Invalid, ProwessError, Refused
+from prowess.errors import ApprovalRequired, Conflict, Invalid, ProwessError, Refused
 from prowess.policy.actor import actor_record
 from prowess.run.selection import select_artifacts
 from prowess.session.text import format_diff
@@ -73,7 +73,13 @@ class Optimizations:
         """
         prepared = await self.prepare(request)
         row = await self._records.find(prepared.id)
-        return await self._do(row, request, on_progress, graceful=graceful)
+        try:
+            return await self._do(row, request, on_progress, graceful=graceful)
+        except ApprovalRequired as error:
+            # A job waits for the answer and goes on with its optimization. A caller starts another one.
+            values = {"state": "refused", "reason": error.message, "finished_at": now()}
+            await self._records.change(row.id, values, states=("running",))
+            raise
 
     async def prepare(self, request: OptimizationRequest) -> Proposal:
         """Store an optimization that is yet to be done, by `resume` or as the task `optimize` of a job."""
