@@ -52,7 +52,7 @@ These options are the same for every command that has them, and are left out bel
 
 | option | meaning |
 |---|---|
-| `-w`, `--workspace DIR` | Workspace folder (default: here). May stand before or after the command. |
+| `-w`, `--workspace DIR` | Workspace folder (default: the current folder). May stand before or after the command. |
 | `--server URL`, `--token-file FILE` | Use the skills of [a server](client.md). Before the command. |
 | `--json` | Print JSON. |
 | `-h`, `--help` | Show the help and exit. |

@@ -63,7 +63,7 @@ def connect_subject(connector: Connector, config: ConnectorConfig) -> Subject:
     requests = [f"starts the program: {config.where}" if config.command else f"sends requests to {config.where}"]
     requests += [f"gets the environment variable {name}" for name in config.variables]
     if config.private:
-        requests.append("may reach an address that is not public")
+        requests.append("may reach private addresses")
     return Subject(
         slug=f"connector:{connector.name}",
         digest=connector.digest,

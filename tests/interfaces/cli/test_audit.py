@@ -132,7 +132,7 @@ def test_a_text_that_was_altered_after_it_was_shown_is_found(prowess, sample, te
     with sqlite3.connect(home / ".prowess/agents.db") as database:
         database.execute("UPDATE approvals SET detail = replace(detail, 'scripts/list-changes.sh', 'nothing')")
     database.close()
-    assert "WARNING: the stored text is not the one that was shown" in prowess("audit", "release-notes").out
+    assert "WARNING: the stored text differs from the text that was shown" in prowess("audit", "release-notes").out
 
 
 def test_a_skill_that_nobody_knows_has_no_account(prowess, sample):

@@ -208,7 +208,7 @@ def test_escapes_of_a_model_never_reach_the_terminal(prowess, trusted, script):
 
 
 def test_a_conversation_is_listed_shown_exported_and_deleted(prowess, trusted, script, tmp_path):
-    assert prowess("conversations").out == "No conversations yet. `prowess chat` begins one.\n"
+    assert prowess("conversations").out == "No conversations yet. `prowess chat` starts one.\n"
     model = script({"calls": [{"name": "list_skills", "arguments": {}}]}, "You have five skills.")
     prowess("chat", "what can you do?", "--model", model)
     found = last_conversation(prowess)

@@ -62,7 +62,7 @@ def test_an_existing_skill_is_changed(prowess, workspace, approver):
 def test_a_composition_that_a_person_leaves_with_ctrl_d_says_how_to_go_on(prowess, workspace, terminal):
     typed = terminal("compose", ASK, "--model", FIRST, answers=["\x04"])
     [made] = prowess("compose", "list", "--json").json
-    assert (typed.code, f"Go on with `prowess compose resume {made['id'][:8]}`." in typed.seen) == (130, True)
+    assert (typed.code, f"Continue with `prowess compose resume {made['id'][:8]}`." in typed.seen) == (130, True)
 
 
 def test_ctrl_c_during_the_first_draft_says_how_to_go_on(prowess, workspace, monkeypatch):

@@ -16,7 +16,7 @@ COMMAND = ("--", sys.executable, "-IS", SERVER, "plain")
 def notes(prowess, workspace, approver):
     """A connector that was added with the approver token."""
     ran = prowess("connector", "add", "notes", "--description", "The notebook.", *COMMAND)
-    assert ran.out == "Added notes. Look at its tools: prowess connector tools notes\n"
+    assert ran.out == "Added notes. List its tools: prowess connector tools notes\n"
     return "notes"
 
 
@@ -37,9 +37,9 @@ def test_a_connector_is_added_listed_shown_called_allowed_and_removed(prowess, n
 
 def test_a_connector_that_replaces_one_is_reported_as_such(prowess, notes):
     ran = prowess("connector", "add", notes, *COMMAND)
-    assert ran.out == "Replaced notes. Look at its tools: prowess connector tools notes\n"
+    assert ran.out == "Replaced notes. List its tools: prowess connector tools notes\n"
     ran = prowess("connector", "add", "others", *COMMAND)
-    assert ran.out == "Added others. Look at its tools: prowess connector tools others\n"
+    assert ran.out == "Added others. List its tools: prowess connector tools others\n"
 
 
 def test_a_file_is_imported_only_by_this_command_and_without_secrets(prowess, workspace, approver):

@@ -161,7 +161,7 @@ def test_an_optimization_that_is_interrupted_twice_says_how_to_go_on(prowess, tr
     ran = triage("Tell.", 2)
     [row] = prowess("optimize", "--json").json
     assert (ran.code, row["state"]) == (130, "running")
-    assert f"Go on with: prowess optimize resume {row['id'][:8]}\n" in ran.err
+    assert f"Continue with: prowess optimize resume {row['id'][:8]}\n" in ran.err
 
 
 def test_an_optimization_that_is_interrupted_without_a_candidate_says_so(prowess, triage):

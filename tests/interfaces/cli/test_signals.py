@@ -204,7 +204,7 @@ run()
     ("place", "said"),
     [
         ("source/one", "Nothing was changed."),
-        (".agents/skills/.prowess-tmp", "1 of 2 skills installed. To go on, run the same command again."),
+        (".agents/skills/.prowess-tmp", "1 of 2 skills installed. To continue, run the same command again."),
     ],
 )
 def test_an_installation_that_ctrl_c_stops_ends_at_the_next_skill_and_says_what_is_installed(
@@ -250,7 +250,7 @@ def test_ctrl_c_while_the_library_of_models_is_imported_ends_the_import(workspac
     with started(sys.executable, "-c", INTERRUPTED_LIBRARY, ignored=()) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "False\n"), err
-    assert "Stopped. The conversation is kept.\nGo on with: prowess chat" in err
+    assert "Stopped. The conversation is kept.\nContinue with: prowess chat" in err
 
 
 @pytest.mark.parametrize(("ignored", "code", "said"), [((), -signal.SIGINT, False), ((signal.SIGINT,), 0, True)])

@@ -204,7 +204,7 @@ def test_the_usage_of_skills_and_references_is_reported(prowess, write_skill):
         prowess("load", "tidy")
     prowess("load", "tidy", "--reference", "how.md")
     shown = prowess("skills", "--usage")
-    assert "Core set: 1 of 1 used skills have 80 % of the 4 loads." in shown.out
+    assert "Core set: 1 of 1 used skills account for 80 % of the 4 loads." in shown.out
     assert "tidy: how.md loaded 1 time\n" in shown.out
     assert "Not used in the last 30 days (1): other\n" in shown.out
     report = prowess("skills", "--usage", "7d", "--json").json

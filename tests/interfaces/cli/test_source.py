@@ -76,7 +76,7 @@ def test_a_sync_that_ctrl_c_stops_says_how_to_go_on(
     upstream.before = interrupt
     stopped = source("add", "acme/runbooks", "--yes", code=130)
     [row] = json.loads(source("list", "--json").out)
-    assert f"Go on with: prowess source sync {row['id'][:8]}\n" in stopped.err
+    assert f"Continue with: prowess source sync {row['id'][:8]}\n" in stopped.err
     assert "1 added" in source("sync", row["id"][:8]).out
 
 

@@ -158,7 +158,7 @@ class Evals:
             if rows:
                 return self._get(rows[0].id)
             if not run_id:
-                raise NotFound("There is no evaluation yet.", hint="`prowess eval run SLUG` makes one.")
+                raise NotFound("There is no evaluation yet.", hint="`prowess eval run SLUG` starts one.")
             raise NotFound(
                 f"No evaluation {run_id[:80]!r}.",
                 hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` makes one.",

@@ -65,7 +65,7 @@ def _help(_chat: Chat, _rest: str) -> None:
     width = max(len(f"/{name} {command.arguments}".rstrip()) for name, command in SLASH_COMMANDS.items())
     for name, command in SLASH_COMMANDS.items():
         click.echo(f"{f'/{name} {command.arguments}'.ljust(width)}  {command.summary}")
-    click.echo("Ctrl-C stops the answer that is being written. At the prompt, it leaves, as Ctrl-D does.")
+    click.echo("Ctrl-C stops the current answer. At the prompt, Ctrl-C and Ctrl-D leave the chat.")
 
 
 def _skills(chat: Chat, _rest: str) -> None:
@@ -100,7 +100,7 @@ def _why(chat: Chat, rest: str) -> None:
     conversation = chat.read()
     detail = last_decision(conversation) if conversation else None
     if detail is None:
-        click.echo("Nothing was decided here yet. `/why MESSAGE` explains what a message would lead to.")
+        click.echo("No decision yet. `/why MESSAGE` explains what Prowess would decide about a message.")
     else:
         print_decision(detail)
 
@@ -118,7 +118,7 @@ def _model(chat: Chat, rest: str) -> None:
         click.echo(f"Model: {clean(chat.model) or 'the default (PROWESS_MODEL)'}. `/model NAME` changes it.")
         return
     chat.model = rest
-    click.echo(f"From the next message on: {clean(rest)}.")
+    click.echo(f"Model from the next message on: {clean(rest)}.")
 
 
 def _memory(chat: Chat, rest: str) -> None:
@@ -137,12 +137,12 @@ def _memory(chat: Chat, rest: str) -> None:
         for fact in facts:
             click.echo(f"{fact.id[:8]}  {one_line(fact.text)}")
         if not facts:
-            click.echo("Nothing is remembered. `/memory remember TEXT` adds a fact.")
+            click.echo("No remembered facts. `/memory remember TEXT` adds one.")
 
 
 def _export(chat: Chat, rest: str) -> None:
     if chat.read() is None:
-        click.echo("Nothing to export: no message was sent yet.")
+        click.echo("Nothing to export: you have not sent a message yet.")
         return
     is_json = rest.endswith(".json")
     text = chat.run(lambda prowess: prowess.agent.export(chat.id, format="json" if is_json else "markdown"))
@@ -154,7 +154,7 @@ def _export(chat: Chat, rest: str) -> None:
 
 def _new(chat: Chat, _rest: str) -> None:
     chat.leave_conversation()
-    click.echo("A new conversation begins with your next message.")
+    click.echo("Your next message starts a new conversation.")
 
 
 def _quit(_chat: Chat, _rest: str) -> None:
@@ -173,7 +173,7 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "enable": SlashCommand(arguments="SLUG", summary="Add a skill to the prompt.", run=_enable),
     "disable": SlashCommand(arguments="SLUG", summary="Remove a skill from the prompt.", run=_disable),
     "why": SlashCommand(
-        arguments="[MESSAGE]", summary="Explain the last decision, or what a message leads to.", run=_why
+        arguments="[MESSAGE]", summary="Explain the last decision, or the decision about a message.", run=_why
     ),
     "cost": SlashCommand(arguments="", summary="Show the tokens and the cost of this conversation.", run=_cost),
     "model": SlashCommand(arguments="NAME", summary="Use another model from the next message on.", run=_model),
@@ -181,8 +181,8 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
         arguments="[remember TEXT|forget ID]", summary="List, add or delete remembered facts.", run=_memory
     ),
     "export": SlashCommand(arguments="[FILE]", summary="Print the conversation, or write it to a file.", run=_export),
-    "new": SlashCommand(arguments="", summary="Begin a new conversation.", run=_new),
-    "quit": SlashCommand(arguments="", summary="Leave. The conversation is kept.", run=_quit),
+    "new": SlashCommand(arguments="", summary="Start a new conversation.", run=_new),
+    "quit": SlashCommand(arguments="", summary="Leave the chat. The conversation is kept.", run=_quit),
 }
 
 _ALIASES = {"exit": "quit", "q": "quit", "bye": "quit", "h": "help", "?": "help"}
@@ -323,8 +323,8 @@ class Chat:
 def print_waiting(conversation: str, approvals: tuple[str, ...]) -> None:
     """Print what a turn waits for, and the commands that answer it and go on."""
     commands = " and ".join(f"`prowess approvals show {approval[:8]}`" for approval in approvals)
-    click.echo(f"The turn waits for an approval. See {commands}, and answer at a terminal.", err=True)
-    click.echo(f"Then go on with `prowess chat --conversation {conversation[:8]} --resume`.", err=True)
+    click.echo(f"The turn is waiting for an approval. See {commands}, and answer at a terminal.", err=True)
+    click.echo(f"Then continue with `prowess chat --conversation {conversation[:8]} --resume`.", err=True)
 
 
 def talk(chat: Chat, *, resume: bool) -> None:
@@ -339,7 +339,7 @@ def talk(chat: Chat, *, resume: bool) -> None:
             elif line:
                 _attempt(lambda typed=line: _take_turn(chat, lambda: chat.send(typed)))
     if chat.turns:
-        click.echo(f"Kept. Go on with `prowess chat --conversation {chat.id[:8]}`.", err=True)
+        click.echo(f"The conversation is kept. Continue it with `prowess chat --conversation {chat.id[:8]}`.", err=True)
 
 
 def _read_line() -> str | None:
@@ -366,7 +366,7 @@ def _take_turn(chat: Chat, turn: Callable[[], TurnEnded | None]) -> None:
     try:
         chat.answer_approvals(ended)
     except click.Abort:
-        click.echo("\nNot answered. The turn still waits.", err=True)
+        click.echo("\nNot answered. The turn is still waiting.", err=True)
         if ended is not None:
             print_waiting(chat.id, ended.approvals)
 

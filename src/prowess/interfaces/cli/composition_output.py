@@ -86,7 +86,7 @@ def print_next(composition: Composition) -> None:
 def print_list(found: Sequence[Composition]) -> None:
     """Print compositions as a table."""
     if not found:
-        click.echo('No compositions. `prowess compose "what the skill should do"` begins one.')
+        click.echo('No compositions. `prowess compose "what the skill should do"` starts one.')
         return
     rows = [
         (

@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PROGRESS_DELAY_SECONDS = 1.0
 
 
-_WORKSPACE = click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
+_WORKSPACE = click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: the current folder).")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -52,9 +52,9 @@ class JobOptions:
     def check(self) -> None:
         """Raise click's `UsageError` for options that do not go together."""
         if not self.is_job and self.name:
-            raise click.UsageError("--name is the name of a job. Add --durable or --batch FILE.")
+            raise click.UsageError("--name requires --durable or --batch FILE.")
         if not self.batch and (self.concurrency is not None or self.max_spend is not None or self.out):
-            raise click.UsageError("--concurrency, --max-spend and --out belong to --batch FILE.")
+            raise click.UsageError("--concurrency, --max-spend and --out require --batch FILE.")
 
 
 def run_job(request: RunRequest, words: Sequence[str], options: JobOptions, cli: Cli) -> None:
@@ -140,8 +140,8 @@ def watch_job(start: Callable[[Prowess], Any], finish: Callable[[Prowess, Job], 
     except (KeyboardInterrupt, click.exceptions.Exit):
         if started:
             click.echo(
-                f"Finished work is kept. Go on with: prowess jobs retry {started[0].name}\n"
-                f"Give it up with: prowess jobs cancel {started[0].name}",
+                f"Finished work is kept. Continue with: prowess jobs retry {started[0].name}\n"
+                f"Cancel it with: prowess jobs cancel {started[0].name}",
                 err=True,
             )
         raise

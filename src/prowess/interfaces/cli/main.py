@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "load": ("prompt", "Load the instructions of a skill, as an agent does."),
         "index": ("prompt", "Print the list of skills for a system prompt."),
         "role": ("prompt", "Print the prompt of a role, such as reviewer or qa."),
-        "spawn": ("spawn", "Start an agent of another maker with a role and your skills."),
+        "spawn": ("spawn", "Start another agent, such as Claude Code, with a role and your skills."),
     },
     "Talk to an agent": {
         "chat": ("chat", "Talk to an agent that finds, enables and uses your skills."),
@@ -50,7 +50,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("run", "Run a skill and record a trace."),
         "traces": ("traces", "List, show and export past runs."),
         "jobs": ("jobs", "List, show, cancel and retry durable runs and batches."),
-        "worker": ("jobs", "Do durable jobs in the background."),
+        "worker": ("jobs", "Run durable jobs in the background."),
         "connector": ("connectors", "Configure MCP servers, and call their tools."),
         "model": ("model", "List models, or download one to this machine."),
         "sidecar": ("installation", "Install the DSPy sidecar, and list its templates."),
@@ -65,12 +65,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("installed", "Compare installed skills with the lock files."),
         "remove": ("installed", "Remove installed skills from all agents."),
         "import": ("packages", "Import skills from folders, files or archives."),
-        "source": ("source", "Copy skills from repositories and URLs, and keep them in step."),
+        "source": ("source", "Copy skills from repositories and URLs, and keep them in sync."),
         "fork": ("versions", "Copy a skill to the workspace, to change it there."),
         "validate": ("packages", "Check skills and show how to fix problems."),
         "lint": ("lint", "Find skills that compete for the same messages."),
         "eval": ("eval", "Measure how good the answers with a skill are, and whether it matches the right messages."),
-        "optimize": ("optimize", "Search for a better version of a skill that proves its gain."),
+        "optimize": ("optimize", "Search for a measurably better version of a skill."),
         "decide": ("decide", "Choose between a prompt template and code for a skill."),
         "history": ("versions", "List the versions of a skill."),
         "diff": ("versions", "Show the changes between two versions."),
@@ -86,7 +86,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "sync": ("sync", "Keep your own skills the same on all your devices."),
     },
     "Govern": {
-        "trust": ("trust", "Accept skills found in folders, or revoke that."),
+        "trust": ("trust", "Accept skills found in folders, or stop trusting them."),
         "approvals": ("approvals", "Answer the requests of agents."),
         "policy": ("policy", "Show or change the policy of the organization."),
         "switch": ("policy", "Switch skills on or off for the organization."),
@@ -102,9 +102,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "stats": ("stats", "Show cost, duration and failure rate of runs."),
         "skills": ("skills", "Show how often each skill is used, and which are unused."),
         "metrics": ("stats", "Print metrics for Prometheus."),
-        "prune": ("database", "Delete records that are older than they are kept."),
+        "prune": ("database", "Delete records that have passed their retention period."),
         "backup": ("database", "Copy the account's database to a file."),
-        "restore": ("database", "Put a backup in place of the account's database."),
+        "restore": ("database", "Replace the account's database with a backup."),
         "database": ("database", "Show the revision of the database, or migrate it."),
         "plugins": ("installation", "List the installed plugins."),
         "completion": ("installation", "Print a completion script for bash, zsh or fish."),
@@ -237,7 +237,9 @@ EXAMPLES = (
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: PROWESS_WORKSPACE, or here).")
+@click.option(
+    "--workspace", "-w", metavar="DIR", help="Workspace folder (default: PROWESS_WORKSPACE, or the current folder)."
+)
 @click.option(
     "--server",
     envvar="PROWESS_SERVER",
@@ -261,7 +263,7 @@ def cli(ctx: click.Context, workspace: str | None, server: str, token_file: str 
 
         choose_server(ctx, server.strip(), Path(token_file) if token_file else None)
     elif token_file:
-        ctx.fail("--token-file is the token of a server. Give its URL with --server.")
+        ctx.fail("--token-file is the token for a server. Give the URL of the server with --server.")
 
 
 def run() -> None:

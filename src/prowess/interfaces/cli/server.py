@@ -60,7 +60,7 @@ def choose_server(ctx: click.Context, url: str, token_file: Path | None) -> None
         ctx.meta[_IGNORED_BY] = command
         return
     if command in LOCAL_COMMANDS:
-        ctx.fail(f"`prowess {command}` works on this machine and not on a server. Leave out --server.")
+        ctx.fail(f"`prowess {command}` works only on this machine. Leave out --server.")
     if command and command not in SERVER_COMMANDS:
         away = "leave out --server" if named else "unset PROWESS_SERVER"
         ctx.fail(
@@ -80,7 +80,7 @@ def mention_ignored_server(ctx: click.Context, error: Exception) -> None:
     """Add to the hint of an error that the command did not look on the server of PROWESS_SERVER."""
     command = ctx.meta.get(_IGNORED_BY)
     if command and isinstance(error, NotFound):
-        error.hint = f"{error.hint} `prowess {command}` looks on this machine, and not on PROWESS_SERVER.".lstrip()
+        error.hint = f"{error.hint} `prowess {command}` looks on this machine, not on PROWESS_SERVER.".lstrip()
 
 
 def require_this_machine(command: str, instead: str) -> None:

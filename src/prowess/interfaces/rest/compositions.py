@@ -21,7 +21,7 @@ from prowess.view import files_json
 router = APIRouter(prefix="/compositions", tags=["compositions"])
 
 CompositionId = Annotated[str, Path(max_length=200, description="The id of a composition, or its beginning.")]
-RoundNumber = Annotated[int, Query(ge=1, description="Another round than the current one.")]
+RoundNumber = Annotated[int, Query(ge=1, description="Show this round (default: the current one).")]
 Words = Annotated[str, Field(max_length=MAX_CHARS)]
 MAX_LISTED = 1_000
 
@@ -52,9 +52,7 @@ class ApproveCompositionBody(Body):
 
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     scope: Literal["workspace", "user", "org", "account"] | None = None
-    allow_collision: StrictBool = Field(
-        False, description="Save it although another skill answers most of its queries."
-    )
+    allow_collision: StrictBool = Field(False, description="Save it even if another skill matches most of its queries.")
 
 
 class ProposeBody(Body):
@@ -108,7 +106,9 @@ async def start_composition(body: StartBody, engine: Writer) -> Response:
 async def list_compositions(
     engine: Reader,
     page: Page,
-    state: Annotated[Literal["open", "saved", "discarded", ""], Query(description="Only in this state.")] = "",
+    state: Annotated[
+        Literal["open", "saved", "discarded", ""], Query(description="Only compositions in this state.")
+    ] = "",
 ) -> Response:
     """Return the caller's compositions without their rounds, the last changed first, at most 1,000."""
     found = await engine.compose.list(state=state or None, limit=MAX_LISTED)

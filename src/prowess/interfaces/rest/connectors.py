@@ -120,7 +120,7 @@ async def put_connector(name: ConnectorName, body: ConnectorBody, engine: Admin)
 
 @router.delete("/{name}", status_code=204, response_class=Response)
 async def delete_connector(name: ConnectorName, engine: Admin) -> Response:
-    """Remove a connector with everything that was allowed for it."""
+    """Remove a connector and everything that was allowed for it."""
     await engine.connectors.remove(name)
     return Response(status_code=204)
 

@@ -121,7 +121,7 @@ async def start_eval(body: EvalBody, engine: Runner) -> Response:
 
 @router.get("", response_model=PageShape[EvalShape])
 async def list_evals(
-    engine: Reader, page: Page, skill: Annotated[Name, Query(description="Only of this skill.")] = ""
+    engine: Reader, page: Page, skill: Annotated[Name, Query(description="Only optimizations of this skill.")] = ""
 ) -> Response:
     """Return the caller's evaluations without their results, newest first; all of the organization for an administrator."""
     evals = engine.evals

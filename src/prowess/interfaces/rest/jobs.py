@@ -45,7 +45,7 @@ class JobBody(Body):
     model: Name = ""
     evaluation_model: Name = ""
     timeout: Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)] | None = None
-    concurrency: Concurrency = Field(DEFAULT_CONCURRENCY, description="Items at once on each worker.")
+    concurrency: Concurrency = Field(DEFAULT_CONCURRENCY, description="Items to run in parallel on each worker.")
     max_spend: Dollars | None = Field(None, description="What a batch may cost, in US dollars.")
 
 

@@ -99,7 +99,7 @@ async def start_optimization(body: OptimizationBody, engine: Runner) -> Response
 async def list_optimizations(
     engine: Reader,
     page: Page,
-    skill: Annotated[str, Query(max_length=200, description="Only of this skill.")] = "",
+    skill: Annotated[str, Query(max_length=200, description="Only optimizations of this skill.")] = "",
     state: Annotated[ProposalState | None, Query(description="Only in this state.")] = None,
 ) -> Response:
     """Return the caller's optimizations, newest first; all of the organization for an administrator."""

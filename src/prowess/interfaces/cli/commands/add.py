@@ -34,9 +34,11 @@ def _change_options(function: F) -> F:
     """Add the options that `add` and `update` share."""
     for option in (
         click.option("--discard-changes", is_flag=True, help="Replace installed files even if they were edited here."),
-        click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask. Without a terminal, skills stay to be accepted."),
-        click.option("--global", "-g", "is_global", is_flag=True, help="For all of your projects, not this one."),
+        click.option("--dry-run", is_flag=True, help="Show what would happen, without changing anything."),
+        click.option(
+            "--yes", "-y", is_flag=True, help="Do not ask. Without a terminal, the skills still have to be accepted."
+        ),
+        click.option("--global", "-g", "is_global", is_flag=True, help="Use all of your projects instead of this one."),
     ):
         function = option(function)
     return token_option(common_options(function))
@@ -52,9 +54,14 @@ def _change_options(function: F) -> F:
 @click.argument("source", default="", required=False)
 @click.option("--skill", "-s", "skills", multiple=True, metavar="NAME", help="Install this skill (repeatable).")
 @click.option("--all", "every", is_flag=True, help="Install every skill of the source.")
-@click.option("--list", "-l", "only_list", is_flag=True, help="List the skills of the source, and install nothing.")
+@click.option("--list", "-l", "only_list", is_flag=True, help="List the skills of the source without installing them.")
 @click.option(
-    "--agent", "-a", "agents", multiple=True, metavar="IDS", help="For these agents, such as claude-code,cursor."
+    "--agent",
+    "-a",
+    "agents",
+    multiple=True,
+    metavar="IDS",
+    help="Install for these agents, such as claude-code,cursor.",
 )
 @click.option("--copy", is_flag=True, help="Give each agent its own copy, instead of a link to .agents/skills.")
 @click.option("--scope", type=click.Choice(["workspace", "user"]), help="`user` is the same as --global.")
@@ -198,7 +205,7 @@ async def _print_stopped(prowess: Prowess, plan: InstallPlan, verb: str) -> None
     digests = {skill.name: skill.entry.digest for skill in known if skill.entry is not None}
     done = sum(digests.get(skill.new.name) == skill.preview.digest for skill in plan.changes)
     words = f"{done} of {len(plan.changes)} skills {verb.lower().rstrip('e')}ed."
-    click.echo(f"{words} To go on, run the same command again." if done else "Nothing was changed.", err=True)
+    click.echo(f"{words} To continue, run the same command again." if done else "Nothing was changed.", err=True)
 
 
 def _check_obstacles(plan: InstallPlan, options: _Options) -> None:
@@ -224,7 +231,7 @@ def _find_proof(verb: str, command_line: str, token_file: Path | None, cli: Cli,
         return token or typed
     if typed is None or cli.as_json:
         raise Refused(
-            f"Nothing was {verb.lower().rstrip('e')}ed: without a terminal, or with --json, you cannot be asked.",
+            f"Nothing was {verb.lower().rstrip('e')}ed: confirming needs a terminal, and does not work with --json.",
             hint=f"If you have read what is shown above, run: {command_line} --yes",
         )
     return typed
@@ -280,7 +287,7 @@ def _format_planned(skill: PlannedSkill) -> str:
         what = "was edited here; the changes would be lost" if obstacle.state == "edited" else "is not from Prowess"
         facts.insert(0, f"  in the way: {path} {what}")
     if skill.hidden_by:
-        facts.append(f"  not used: a skill with the same name in the {skill.hidden_by} scope is nearer")
+        facts.append(f"  not used: the skill of the same name in the {skill.hidden_by} scope takes precedence")
     facts += [f"  {one_line(problem.message)}" for problem in skill.problems]
     facts.append(f"  signed by {one_line(skill.signer)}" if skill.signer else "  not signed")
     where = f", {one_line(pin.path)}" if pin.path else ""

@@ -126,7 +126,7 @@ def deny(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
 def revoke(id: str, note: str, cli: Cli) -> None:
     """Withdraw a request or an approval.
 
-    A skill that the approval let into a prompt is removed at the next turn. This needs neither a terminal nor a token.
+    A skill that is in a prompt because of the approval is removed at the next turn. This needs neither a terminal nor a token.
     """
 
     async def work(prowess: Prowess) -> ApprovalRow:
@@ -137,14 +137,14 @@ def revoke(id: str, note: str, cli: Cli) -> None:
 
 
 @approvals_command.subcommand("token", "prowess approvals token", "prowess approvals token --remove")
-@click.option("--remove", is_flag=True, help="Delete the token, so that no token approves anything.")
+@click.option("--remove", is_flag=True, help="Delete the token.")
 @common_options
 def make_token(remove: bool, cli: Cli) -> None:
     """Create the approver token and print it once.
 
     The token answers requests where there is no terminal. Creating a new one invalidates the old one.
     """
-    require_this_machine("approvals token", "A server has tokens of its own: `prowess token create`.")
+    require_this_machine("approvals token", "A server has its own tokens: `prowess token create`.")
     home = read_settings().home
     if remove:
         removed = remove_approver_token(home)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, metavar="[MESSAGE]")
 @click.option("--model", "-m", default="", metavar="M", help="Model that answers (default: PROWESS_MODEL).")
 @click.option("--role", default="", help="Role that limits what a new conversation may do.")
-@click.option("--conversation", "-c", default="", metavar="ID", help="Go on with this conversation.")
-@click.option("--continue", "last", is_flag=True, help="Go on with the last conversation.")
-@click.option("--resume", is_flag=True, help="Go on with the turn that waits for an approval.")
+@click.option("--conversation", "-c", default="", metavar="ID", help="Continue this conversation.")
+@click.option("--continue", "last", is_flag=True, help="Continue the last conversation.")
+@click.option("--resume", is_flag=True, help="Resume the turn that is waiting for an approval.")
 @common_options
 def chat_command(
     words: tuple[str, ...], model: str, role: str, conversation: str, last: bool, resume: bool, cli: Cli
@@ -43,8 +43,8 @@ def chat_command(
     """Talk to an agent that finds, enables and uses your skills.
 
     With a message, print the answer and exit. Without one, at a terminal, talk until you leave with Ctrl-D; `/help` lists
-    what you can do there. What needs an approval is asked at the terminal. Without one, the turn waits, and the command
-    prints how to answer and go on. With --json, each update of the turn is one line of JSON.
+    what you can do there. At a terminal, you are asked for approvals. Without one, the turn waits, and the command prints
+    how to answer and continue. With --json, each update of the turn is one line of JSON.
     """
     if conversation and last:
         raise click.UsageError("--conversation and --continue cannot be combined.")
@@ -53,7 +53,7 @@ def chat_command(
     if resume and words:
         raise click.UsageError("--resume and a message cannot be combined.")
     if resume and not (conversation or last):
-        raise click.UsageError("Say which conversation to resume, with --conversation ID or --continue.")
+        raise click.UsageError("Choose the conversation to resume with --conversation ID or --continue.")
     from prowess.interfaces.cli.chat import Chat, print_opening, talk
 
     is_loop = not words and not resume and not cli.as_json and at_terminal()
@@ -87,7 +87,7 @@ def _take_one_turn(chat: Chat, message: str, cli: Cli) -> None:
     except click.exceptions.Exit as error:
         terminated = error
     if ended is None and chat.id:
-        click.echo(f"Go on with: prowess chat --conversation {chat.id[:8]} --resume", err=True)
+        click.echo(f"Continue with: prowess chat --conversation {chat.id[:8]} --resume", err=True)
     if terminated is not None:
         raise terminated
     if not cli.as_json and at_terminal():
@@ -117,7 +117,7 @@ async def find_conversation(prowess: Prowess, id: str) -> Conversation:
         return find_by_prefix(await prowess.agent.list(), id, "conversations") or await prowess.agent.get(id)
     latest = await prowess.agent.list(limit=1)
     if not latest:
-        raise NotFound("There is no conversation to go on with.", hint="Begin one with `prowess chat`.")
+        raise NotFound("There is no conversation to continue.", hint="Start one with `prowess chat`.")
     return latest[0]
 
 
@@ -150,10 +150,10 @@ def list_conversations(cli: Cli) -> None:
         ),
         flexible=1,
         optional=("cost", "turns"),
-        empty="No conversations yet. `prowess chat` begins one.",
+        empty="No conversations yet. `prowess chat` starts one.",
     )
     if has_table and any(row.state == "waiting" for row in rows):
-        click.echo("\nA conversation that waits goes on with `prowess chat --conversation ID` at a terminal.")
+        click.echo("\nTo continue a waiting conversation, run `prowess chat --conversation ID` at a terminal.")
 
 
 @conversations_command.subcommand(
@@ -177,7 +177,7 @@ def show_conversation(id: str, cli: Cli) -> None:
         return
     print_conversation(found)
     if found.state in ("waiting", "stopped", "failed"):
-        click.echo(f"\nGo on with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
+        click.echo(f"\nContinue with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
 
 
 @conversations_command.subcommand(
@@ -189,7 +189,7 @@ def show_conversation(id: str, cli: Cli) -> None:
 @click.argument("title")
 @common_options
 def rename_conversation(id: str, title: str, cli: Cli) -> None:
-    """Give a conversation another title. No message replaces it."""
+    """Give a conversation another title. Later messages do not replace it."""
 
     async def work(prowess: Prowess) -> Conversation:
         return await prowess.agent.rename((await find_conversation(prowess, _require_id(id))).id, title)
@@ -202,7 +202,9 @@ def rename_conversation(id: str, title: str, cli: Cli) -> None:
     "export", "prowess conversations export 3f2a91bc > chat.md", "prowess conversations export 3f2a91bc -o chat.json"
 )
 @click.argument("id")
-@click.option("--output", "-o", metavar="FILE", help="File to write; a name that ends in .json gets JSON.")
+@click.option(
+    "--output", "-o", metavar="FILE", help="File to write: JSON if its name ends in .json, otherwise markdown."
+)
 @common_options
 def export_conversation(id: str, output: str | None, cli: Cli) -> None:
     """Write a conversation as markdown, or with --json everything that is stored about it."""

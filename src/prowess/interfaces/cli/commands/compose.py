@@ -73,7 +73,7 @@ def compose_command(cli: Cli) -> None:
 
     `prowess compose "what the skill should do"` drafts one. Its files are checked, its code is tried in the sandbox, and its
     queries are matched against your other skills. Say what to change as often as you like. Nothing is used before you have
-    approved it, and every round can be gone back to.
+    approved it, and you can go back to every round.
     """
     if not delegate_to_subcommand(cli):
         _print_list("open", cli)
@@ -85,7 +85,7 @@ def compose_command(cli: Cli) -> None:
     'prowess compose start --skill timeline-check "shorter" --json',
 )
 @click.argument("request", nargs=-1)
-@click.option("--skill", default="", metavar="SLUG", help="Change this skill instead of making a new one.")
+@click.option("--skill", default="", metavar="SLUG", help="Change this skill instead of creating a new one.")
 @_MODEL
 @_SCOPE
 @token_option
@@ -102,7 +102,7 @@ def start(request: tuple[str, ...], skill: str, model: str, scope: Any, token_fi
         except CancelledError:
             begun = await prowess.compose.list(state="open", limit=1)
             if begun and begun[0].request == words and not begun[0].number:
-                click.echo(f"Go on with: prowess compose refine {begun[0].id[:8]}", err=True)
+                click.echo(f"Continue with: prowess compose refine {begun[0].id[:8]}", err=True)
             raise
 
     draft = _write_round(cli, work)
@@ -117,7 +117,7 @@ def start(request: tuple[str, ...], skill: str, model: str, scope: Any, token_fi
 @_MODEL
 @common_options
 def refine(composition: str, feedback: tuple[str, ...], model: str, cli: Cli) -> None:
-    """Write the next round after feedback. Without feedback, try again a first draft that failed."""
+    """Write the next round, based on your feedback. Without feedback, retry a first draft that failed."""
     words = read_message(feedback) if feedback else ""
     _print(_write_round(cli, lambda prowess: prowess.compose.refine(composition, words, model=model)), cli)
 
@@ -129,7 +129,7 @@ def refine(composition: str, feedback: tuple[str, ...], model: str, cli: Cli) ->
 @token_option
 @common_options
 def resume(composition: str, model: str, scope: Any, token_file: Path | None, cli: Cli) -> None:
-    """Go on with a composition where it was, also after an interruption."""
+    """Continue a composition where it stopped, also after an interruption."""
     found = cli.call(lambda prowess: prowess.compose.show(composition))
     _ask_for_feedback(found, model, scope, token_file, cli)
 
@@ -138,7 +138,9 @@ def resume(composition: str, model: str, scope: Any, token_file: Path | None, cl
     "show", "prowess compose show 3f2a91bc --files", "prowess compose show 3f2a91bc --round 1 --diff"
 )
 @_ID
-@click.option("--round", "number", type=click.IntRange(1), metavar="N", help="Another round than the current one.")
+@click.option(
+    "--round", "number", type=click.IntRange(1), metavar="N", help="Show this round (default: the current one)."
+)
 @click.option("--files", "files", is_flag=True, help="Print the files too.")
 @click.option("--diff", "diff", is_flag=True, help="Print what the round changed too.")
 @common_options
@@ -190,19 +192,19 @@ def back(composition: str, number: int, cli: Cli) -> None:
 @_ID
 @click.option("--digest", default="", metavar="SHA256", help="Save only if the files are exactly these.")
 @_SCOPE
-@click.option("--allow-collision", is_flag=True, help="Save it although another skill answers most of its queries.")
+@click.option("--allow-collision", is_flag=True, help="Save it even if another skill matches most of its queries.")
 @token_option
 @common_options
 def approve(
     composition: str, digest: str, scope: Any, allow_collision: bool, token_file: Path | None, cli: Cli
 ) -> None:
-    """Save the current round as a skill that you accept. Only a person can.
+    """Save the current round as a skill, and accept it. Only a person can do this.
 
-    At a terminal you see the draft first and are asked. Without one, pass the approver token.
+    At a terminal, the command shows the draft and asks. Without a terminal, pass the approver token.
     """
     proof = require_person("approve a draft", token_file)
     if cli.as_json and not digest and proof == TYPED:
-        raise click.UsageError("With --json, say with --digest which files you approve.")
+        raise click.UsageError("With --json, also pass --digest to say which files you approve.")
     found = cli.call(lambda prowess: prowess.compose.show(composition))
     if proof == TYPED and not digest:
         print_composition(found)
@@ -222,7 +224,7 @@ def discard(composition: str, cli: Cli) -> None:
 
 
 @compose_command.subcommand("list", "prowess compose list", "prowess compose list --state saved --json")
-@click.option("--state", type=click.Choice(["open", "saved", "discarded"]), help="Only in this state.")
+@click.option("--state", type=click.Choice(["open", "saved", "discarded"]), help="Only compositions in this state.")
 @common_options
 def list_compositions(state: Any, cli: Cli) -> None:
     """List compositions, the last changed first."""
@@ -253,7 +255,7 @@ def _ask_for_feedback(composition: Composition, model: str, scope: Any, token_fi
     if cli.as_json or not at_terminal() or composition.state != "open":
         return
     name = composition.id[:8]
-    kept = f"Kept. Go on with `prowess compose resume {name}`."
+    kept = f"The draft is kept. Continue with `prowess compose resume {name}`."
     try:
         while True:
             typed = str(

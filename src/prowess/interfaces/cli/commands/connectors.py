@@ -32,7 +32,7 @@ _scope_option = click.option(
     type=click.Choice(("org", "workspace")),
     default="org",
     show_default=True,
-    help="Keep it for the organization (without one, your account), or in .prowess/connectors.json.",
+    help="Store it for the organization (or your account, if there is none), or in .prowess/connectors.json.",
 )
 
 
@@ -43,9 +43,9 @@ _scope_option = click.option(
     'prowess connector call time get_current_time --args \'{"timezone": "UTC"}\'',
 )
 def connector_command() -> None:
-    """Configure MCP servers as connectors, look at their tools, and call them.
+    """Configure MCP servers as connectors, list their tools, and call them.
 
-    Agents call tools that you have allowed. For every other call you are asked.
+    Agents can call the tools that you have allowed. For every other call, Prowess asks you.
     """
 
 
@@ -57,14 +57,20 @@ def connector_command() -> None:
 )
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--url", default="", help="The URL of a server that speaks streamable HTTP.")
-@click.option("--env", "variables", multiple=True, metavar="NAME[=${OTHER}]", help="A variable that the server gets.")
+@click.option("--url", default="", help="URL of a server that supports streamable HTTP.")
 @click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header; its value names a variable."
+    "--env", "variables", multiple=True, metavar="NAME[=${OTHER}]", help="Environment variable to pass to the server."
 )
-@click.option("--private", is_flag=True, help="The URL may lead to an address that is not public.")
-@click.option("--seconds", type=click.IntRange(1, 600), help="How long a call may take (default: 60).")
-@click.option("--description", default="", help="What it is for; agents see this.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Header to send; its value names an environment variable.",
+)
+@click.option("--private", is_flag=True, help="Allow a URL that leads to a private address.")
+@click.option("--seconds", type=click.IntRange(1, 600), help="Time limit of a call (default: 60).")
+@click.option("--description", default="", help="Description, shown to agents.")
 @_scope_option
 @token_option
 @common_options
@@ -81,7 +87,7 @@ def add_connector(
     token_file: Path | None,
     cli: Cli,
 ) -> None:
-    """Add a server, or replace one of this name. Secrets are named, and never stored.
+    """Add a server, or replace the one with this name. Secrets are referred to by name and never stored.
 
     Put the command of the server after `--`. Nothing is started yet.
     """
@@ -107,7 +113,7 @@ def add_connector(
 
     added, is_new = cli.call(add)
     verb = "Added" if is_new else "Replaced"
-    _print_connector(added, cli, f"{verb} {name}. Look at its tools: prowess connector tools {name}")
+    _print_connector(added, cli, f"{verb} {name}. List its tools: prowess connector tools {name}")
 
 
 @connector_command.subcommand("list", "prowess connector list", "prowess connector list --json")
@@ -137,9 +143,9 @@ def show_connector(name: str, cli: Cli) -> None:
 @click.argument("query", nargs=-1)
 @common_options
 def list_tools(name: str, query: Sequence[str], cli: Cli) -> None:
-    """Start a connector and list its tools, or those that fit a query, best first.
+    """Start a connector and list its tools, or those that match a query, best first.
 
-    Names and descriptions are the server's words.
+    Names and descriptions come from the server, and nobody has checked them.
     """
     words = " ".join(query)
 
@@ -161,7 +167,7 @@ def list_tools(name: str, query: Sequence[str], cli: Cli) -> None:
     if rows:
         print_table(("tool", "allowed", "says it", "description"), rows, flexible=3, optional=("allowed", "says it"))
     else:
-        click.echo("No matching tool." if words else "It has no tools.")
+        click.echo("No matching tool." if words else "The connector has no tools.")
     for note in notes:
         click.echo(note, err=True)
 
@@ -201,8 +207,8 @@ def call_tool(name: str, tool: str, arguments: str, cli: Cli) -> None:
 )
 @click.argument("name")
 @click.argument("tools", nargs=-1)
-@click.option("--reads", is_flag=True, help="Allow all tools of which the server says that they only read.")
-@click.option("--undo", is_flag=True, help="Take back what was allowed: these tools, or all.")
+@click.option("--reads", is_flag=True, help="Allow all tools that the server declares read-only.")
+@click.option("--undo", is_flag=True, help="Stop allowing these tools, or all tools.")
 @token_option
 @common_options
 def allow_tools(name: str, tools: Sequence[str], reads: bool, undo: bool, token_file: Path | None, cli: Cli) -> None:
@@ -219,7 +225,7 @@ def allow_tools(name: str, tools: Sequence[str], reads: bool, undo: bool, token_
 @click.argument("name")
 @common_options
 def remove_connector(name: str, cli: Cli) -> None:
-    """Remove a connector with everything that was allowed for it."""
+    """Remove a connector and everything that was allowed for it."""
     removed = cli.call(lambda prowess: prowess.connectors.remove(name))
     _print_connector(removed, cli, f"Removed {name}.")
 
@@ -232,7 +238,7 @@ def remove_connector(name: str, cli: Cli) -> None:
 @token_option
 @common_options
 def import_connectors(file: Path, scope: ConnectorScope, token_file: Path | None, cli: Cli) -> None:
-    """Add the servers of a file of Claude Code, Cursor or VS Code. Values of secrets are not copied."""
+    """Add the servers in a configuration file of Claude Code, Cursor or VS Code. Values of secrets are not copied."""
     require_person("add connectors", token_file)
     try:
         text = file.read_text("utf-8", errors="replace")
@@ -254,9 +260,9 @@ def import_connectors(file: Path, scope: ConnectorScope, token_file: Path | None
 @click.argument("name")
 @common_options
 def list_hosted(name: str, cli: Cli) -> None:
-    """List the skills that a connector serves, and what would be decided about each.
+    """List the skills that a connector serves, and the decision about each.
 
-    Nobody here has accepted them. Listing reads none of their files.
+    Nobody here has accepted these skills. Listing does not read their files.
     """
     with spinner("Asking the connector …"):
         found = cli.call(lambda prowess: prowess.connectors.hosted.list(name))
@@ -265,7 +271,7 @@ def list_hosted(name: str, cli: Cli) -> None:
         return
     if not found.skills:
         click.echo(
-            f"{one_line(name)} lists no skill. It may still serve some: `prowess connector read {name} ADDRESS`."
+            f"{one_line(name)} lists no skills. It may still serve some: `prowess connector read {name} ADDRESS`."
         )
     else:
         rows = [
@@ -276,7 +282,7 @@ def list_hosted(name: str, cli: Cli) -> None:
     for reason in found.refused:
         click.echo(f"Left out: {one_line(reason)}", err=True)
     if found.partial:
-        click.echo("The connector lists more skills than are read here.", err=True)
+        click.echo("The connector lists more skills than Prowess reads.", err=True)
 
 
 @connector_command.subcommand(
@@ -288,9 +294,9 @@ def list_hosted(name: str, cli: Cli) -> None:
 @click.argument("address")
 @common_options
 def read_hosted(name: str, address: str, cli: Cli) -> None:
-    """Print one file of a connector's skill, if it is exactly what the connector lists.
+    """Print one file of a connector's skill, if it matches the digest that the connector lists.
 
-    Hidden characters are written out. Nothing enters a prompt.
+    Hidden characters are shown as escapes. Nothing enters a prompt.
     """
     with spinner("Asking the connector …"):
         content = cli.call(lambda prowess: prowess.connectors.hosted.read(name, address))
@@ -370,7 +376,7 @@ def _print_facts(connector: Connector) -> None:
         ("Problem", connector.problem),
         ("Runs" if config and config.command else "URL", config.where if config else ""),
         ("Variables", ", ".join(config.variables) if config else ""),
-        ("Private", "may reach an address that is not public" if config and config.private else ""),
+        ("Private", "may reach private addresses" if config and config.private else ""),
         ("State", _state(connector)),
         ("Allowed", ", ".join(name for name, _ in connector.tools)),
         ("Digest", f"sha256:{connector.digest}" if connector.digest else ""),

@@ -31,7 +31,7 @@ _scope_option = click.option(
     type=click.Choice(("account", "workspace")),
     default="account",
     show_default=True,
-    help="Whose database: the account's, or that of the workspace, which has its imported skills.",
+    help="Database to use: the account's, or the workspace's, which stores the skills imported into it.",
 )
 
 
@@ -45,10 +45,10 @@ _scope_option = click.option(
 @token_option
 @common_options
 def prune_command(dry_run: bool, accept_key: bool, token_file: Path | None, cli: Cli) -> None:
-    """Delete events, audit rows, idle sessions and traces that are older than their organization keeps them.
+    """Delete events, audit rows, idle sessions and traces that have passed the retention period of their organization.
 
-    The settings event_days, audit_days, session_days and trace_days say how long that is; see `prowess policy`. A server
-    does this by itself.
+    The settings event_days, audit_days, session_days and trace_days set these periods; see `prowess policy`. A server
+    prunes by itself.
     """
     if accept_key:
         require_person("accept an audit log that was pruned with another key", token_file)
@@ -66,7 +66,7 @@ def prune_command(dry_run: bool, accept_key: bool, token_file: Path | None, cli:
         rows = [_report_cells(report) for report in reports if report.total]
         head = ("organization", "events", "audit rows", "sessions", "web sessions", "drafts", "traces")
         print_table(head, rows, flexible=0)
-        click.echo("Nothing was deleted. Run `prowess prune` to delete this." if dry_run else "Deleted.")
+        click.echo("Nothing was deleted. Run `prowess prune` to delete these records." if dry_run else "Deleted.")
     problems = [report for report in reports if report.problem]
     for report in problems:
         name = f" of {clean(report.organization)}" if report.organization else ""
@@ -99,9 +99,9 @@ def _report_cells(report: PruneReport) -> tuple[str, ...]:
 @click.option("--replace", is_flag=True, help="Overwrite the file.")
 @common_options
 def backup_command(file: Path, replace: bool, cli: Cli) -> None:
-    """Write a copy of the account's database to FILE, while others use it.
+    """Write a copy of the account's database to FILE, even while it is in use.
 
-    For SQLite. For PostgreSQL, the command prints how to use pg_dump. FILE does not contain the key of the database; keep
+    For SQLite. For PostgreSQL, the command prints how to use pg_dump. FILE does not contain the key of the database: back up
     PROWESS_SECRET_KEY, or the file database.key in PROWESS_HOME, as well.
     """
     with spinner("Copying …"):
@@ -111,7 +111,7 @@ def backup_command(file: Path, replace: bool, cli: Cli) -> None:
 
 @command("restore", "prowess restore prowess-backup.db", "prowess restore prowess-backup.db --replace")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--replace", is_flag=True, help="Restore over the present database, which is kept under another name.")
+@click.option("--replace", is_flag=True, help="Replace the current database, and keep it under another name.")
 @click.option(
     "--accept-key",
     is_flag=True,
@@ -120,7 +120,7 @@ def backup_command(file: Path, replace: bool, cli: Cli) -> None:
 @token_option
 @common_options
 def restore_command(file: Path, replace: bool, accept_key: bool, token_file: Path | None, cli: Cli) -> None:
-    """Put a backup in place of the account's database.
+    """Replace the account's database with a backup.
 
     The whole backup is checked first. Stop servers and other programs that use the database.
     """
@@ -142,7 +142,7 @@ def restore_command(file: Path, replace: bool, accept_key: bool, token_file: Pat
         elif not verdict.ok:
             click.echo(f"The audit log{name} was changed: {clean(verdict.problem)}", err=True)
     if previous:
-        click.echo(f"The database that was there is kept as {escape_path(previous)}.")
+        click.echo(f"The previous database is kept as {escape_path(previous)}.")
 
 
 def _describe(contents: Contents) -> str:
@@ -211,8 +211,8 @@ def database_upgrade(cli: Cli) -> None:
 def database_downgrade(to: str, yes: bool, delete_data: bool, scope: Literal["account", "workspace"], cli: Cli) -> None:
     """Migrate the database down, so that an older version of Prowess can use it.
 
-    Stop all servers first. A SQLite database is backed up before. If data would be lost, the command names it and changes
-    nothing, unless you pass --delete-data. A workspace into which skills were imported has a database of its own.
+    Stop all servers first. A SQLite database is backed up first. If data would be lost, the command names it and changes
+    nothing, unless you pass --delete-data. A workspace into which skills were imported has its own database.
     """
     maintenance = _maintenance(cli, scope)
     if not yes:

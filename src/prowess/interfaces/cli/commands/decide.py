@@ -110,6 +110,6 @@ def _print_hints(text: str, cli: Cli) -> None:
         return
     first = hints[0].question
     print_wrapped(f"Suggested: {first.way}. {first.why}")
-    click.echo("\nThis is a guess from the words. The first question that you answer with yes decides:")
+    click.echo("\nThis is a guess based on the words. The first question that you answer with yes decides:")
     for hint in hints:
         print_wrapped(f"{hint.question.asks} ({', '.join(hint.words)}) → {hint.question.way}", 2)

@@ -60,15 +60,30 @@ _HTML = click.option("--html", type=_FILE, metavar="FILE", help="Write an HTML r
 @click.option("--split", type=click.Choice(["train", "validation", "held_out"]), help="Only the cases of this set.")
 @click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case (repeatable).")
 @click.option(
-    "--timeout", type=click.FloatRange(0, 3600, min_open=True), metavar="SECONDS", help="Time for each answer."
+    "--timeout", type=click.FloatRange(0, 3600, min_open=True), metavar="SECONDS", help="Time limit for each answer."
 )
-@click.option("--concurrency", type=click.IntRange(1, 64), metavar="N", help="Answers at once (default: 4).")
 @click.option(
-    "--max-spend", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Stop before more is spent."
+    "--concurrency", type=click.IntRange(1, 64), metavar="N", help="Answers to request in parallel (default: 4)."
 )
-@click.option("--no-cache", "cache", flag_value=False, default=True, type=bool, help="Ask again for known results.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write skill-creator's files here."
+    "--max-spend",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="Stop before spending more than this.",
+)
+@click.option(
+    "--no-cache",
+    "cache",
+    flag_value=False,
+    default=True,
+    type=bool,
+    help="Ask the model again instead of using stored answers.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also write the files of skill-creator to this folder.",
 )
 @_JUNIT
 @_HTML
@@ -88,14 +103,14 @@ def run_cases(
     """Run the eval cases of a skill and grade the answers.
 
     SLUG is an available skill. PATH is the folder of a skill, or an eval file. A case with a message is asked with the
-    skill in the prompt; a case with inputs runs an artifact of the skill. Results are kept, so that nothing is asked twice.
+    skill in the prompt; a case with inputs runs an artifact of the skill. Results are kept, so no question is asked twice.
 
     Exits with 0 if every case passes with the skill, 1 if some fail, and 8 if a model or a judge gave no result for some.
     """
     from prowess.authoring.evals.plan import EvalPlan
 
     if name and not durable:
-        raise click.UsageError("--name is the name of a job. Add --durable.")
+        raise click.UsageError("--name requires --durable.")
     # A worker may run in another folder.
     path = Path(target).expanduser()
     is_path = "/" in target or target.startswith((".", "~"))
@@ -119,7 +134,7 @@ def run_cases(
 @click.argument("run_id", metavar="RUN")
 @common_options
 def resume(run_id: str, cli: Cli) -> None:
-    """Go on with an evaluation that was interrupted. Results that it has are kept.
+    """Continue an evaluation that was interrupted. Its results so far are kept.
 
     RUN is the id of an evaluation, or the beginning of one. Exits like `prowess eval run`.
     """
@@ -149,7 +164,7 @@ def _progress(run_id: str, cli: Cli) -> Generator[ProgressListener]:
             yield show
     except CancelledError:
         if has_begun:
-            click.echo(f"Go on with: prowess eval resume {run_id[:8]}", err=True)
+            click.echo(f"Continue with: prowess eval resume {run_id[:8]}", err=True)
         raise
 
 
@@ -255,7 +270,9 @@ def report(run: str, html: Path | None, junit: Path | None, cli: Cli) -> None:
 
 @command("list", "prowess eval list", "prowess eval list --skill my-skill --json")
 @click.option("--skill", default="", metavar="SLUG", help="Only runs of this skill.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="Maximum number to show (default: 50)."
+)
 @common_options
 def list_runs(skill: str, limit: int, cli: Cli) -> None:
     """List evaluations, newest first."""
@@ -273,11 +290,11 @@ def list_runs(skill: str, limit: int, cli: Cli) -> None:
             format_time(run.created_at)[:16],
         ),
         flexible=1,
-        empty="No evaluations. `prowess eval run SLUG` makes one.",
+        empty="No evaluations. `prowess eval run SLUG` starts one.",
     )
     unfinished = {run.state for run in found} & {"interrupted", "stopped"}
     if has_table and unfinished:
-        click.echo(f"`prowess eval resume RUN` goes on with one that was {' or '.join(sorted(unfinished))}.")
+        click.echo(f"`prowess eval resume RUN` continues one that was {' or '.join(sorted(unfinished))}.")
 
 
 def _format_passed(passed: int, count: int, errors: int) -> str:

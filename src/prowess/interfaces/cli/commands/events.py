@@ -57,8 +57,8 @@ async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[
 def events_command(after: int | None, names: tuple[str, ...], limit: int, follow: bool, cli: Cli) -> None:
     """Show the latest events, oldest first: skills loaded, enabled and run, approvals requested and answered.
 
-    With --json, prints one JSON object per line. With --follow, prints new events of all processes as they happen; with
-    --after N as well, first those after N, so that none is lost.
+    With --json, prints one JSON object per line. With --follow, prints new events of all processes as they happen. Add
+    --after N to print the events after N first, so you miss none.
     """
     if follow:
         try:
@@ -139,7 +139,7 @@ class _AuditGroup(DefaultGroup):
 
 
 _org_option = click.option(
-    "--org", "organization", default="", metavar="ID", help="Organization whose log it is, for the operator."
+    "--org", "organization", default="", metavar="ID", help="Organization whose log to show (for operators)."
 )
 
 
@@ -272,7 +272,7 @@ def _print_answer(answer: Answer) -> None:
     if answer.shown_ok is None:
         click.echo("  shown       no text was recorded")
         return
-    whole = "the text below" if answer.shown_ok else "WARNING: the stored text is not the one that was shown"
+    whole = "the text below" if answer.shown_ok else "WARNING: the stored text differs from the text that was shown"
     click.echo(f"  shown       {whole}")
     click.echo(textwrap.indent(clean(answer.shown), "    | "))
 
@@ -308,7 +308,7 @@ def verify_audit(head: str, organization: str, cli: Cli) -> None:
     """Verify the hash chain: whether any row was changed, removed, added or moved.
 
     The chain alone does not show that rows were removed from its end. To detect that as well, store the printed head
-    elsewhere and pass it with --head. Each organization has a log and a head of its own.
+    elsewhere and pass it with --head. Each organization has its own log and head.
     """
 
     async def work(prowess: Prowess) -> AuditVerdict:

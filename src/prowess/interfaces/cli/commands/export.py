@@ -73,7 +73,7 @@ def export_command(
     """Write skills to folders, files or archives: unchanged, in another form, or to pass a profile.
 
     With one skill, `--to out/pdf.zip` writes exactly that file: a .zip, .tar.gz or .skill archive. Content that the target
-    cannot hold is reported. Of skills with the same name, each is written to a folder that is called as its slug.
+    cannot hold is reported. Skills that share a name are written to folders named after their slugs.
     """
     if form and profile:
         raise click.UsageError("--form and --profile cannot be combined.")
@@ -124,7 +124,7 @@ def _split_target(target: Path, form: str | None, *, single: bool) -> tuple[Path
     if not form or _archive_form(target.name) != form or target.is_dir():
         return target, ""
     if not single:
-        raise click.UsageError(f"--to {target} is one file, and there are several skills. Give a folder.")
+        raise click.UsageError(f"--to {target} is a single file, but several skills are exported. Give a folder.")
     return target.parent, target.name
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 OUTDATED = 1
 """The exit code of `prowess outdated` if a skill has an update or its source no longer has it."""
 
-_global_option = click.option("--global", "-g", "is_global", is_flag=True, help="Those for all of your projects.")
+_global_option = click.option(
+    "--global", "-g", "is_global", is_flag=True, help="Use the skills installed for all of your projects."
+)
 
 
 @command("remove", "prowess remove pdf", "prowess remove pdf --agent claude-code", "prowess remove pdf --global --yes")
@@ -39,7 +41,7 @@ _global_option = click.option("--global", "-g", "is_global", is_flag=True, help=
 def remove_command(
     names: tuple[str, ...], agents: tuple[str, ...], is_global: bool, yes: bool, discard_changes: bool, cli: Cli
 ) -> None:
-    """Remove installed skills from all agents, with everything that was made for them.
+    """Remove installed skills from all agents, including links and empty folders.
 
     Edited files are kept, unless --discard-changes is given. Skills that were imported or created are removed with
     `prowess delete`.
@@ -66,7 +68,7 @@ def remove_command(
 @_global_option
 @common_options
 def outdated_command(names: tuple[str, ...], is_global: bool, cli: Cli) -> None:
-    """List installed skills with how they compare with their sources, and change nothing.
+    """List how installed skills compare with their sources. Changes nothing.
 
     The exit code is 1 if a skill has an update or its source no longer has it, and 7 if a source cannot be reached.
     """
@@ -103,10 +105,10 @@ def outdated_command(names: tuple[str, ...], is_global: bool, cli: Cli) -> None:
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--frozen", is_flag=True, help="Fail for every difference, also for skills that no lock file has. For CI."
+    "--frozen", is_flag=True, help="Fail on any difference, including skills that are in no lock file. For CI."
 )
-@click.option("--signer", default="", metavar="ID", help="Who must have signed: a public key, or a Sigstore identity.")
-@click.option("--issuer", default="", metavar="URL", help="The service that confirms a Sigstore identity.")
+@click.option("--signer", default="", metavar="ID", help="Required signer: a public key or a Sigstore identity.")
+@click.option("--issuer", default="", metavar="URL", help="Issuer of the Sigstore identity.")
 @click.option(
     "--trusted-root",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -120,9 +122,9 @@ def verify_command(
 ) -> None:
     """Compare installed files with the lock files, and check signatures. Changes nothing.
 
-    The exit code is 6 if a file is changed, missing or added. Edits of skills from a local folder, and skills that no lock
-    file has, are only reported, unless --frozen is given. With --signer, a skill that anybody else has signed, or nobody,
-    differs. A Sigstore bundle proves who signed only if you name the identity that you expect, and its issuer.
+    The exit code is 6 if a file is changed, missing or added. Edits of skills from a local folder, and skills that are in
+    no lock file, are only reported, unless --frozen is given. With --signer, a skill with another signature, or none,
+    counts as different. A Sigstore bundle proves who signed only if you name the identity that you expect, and its issuer.
     """
     is_key = signer.startswith("ed25519:")
     if bool(signer and not is_key) != bool(issuer) or (trusted_root and not issuer):

@@ -24,7 +24,7 @@ _state_option = click.option(
     "--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable)."
 )
 _limit_option = click.option(
-    "--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50)."
+    "--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="Maximum number to show (default: 50)."
 )
 
 
@@ -105,7 +105,9 @@ def _print_job(job: Job) -> None:
     )
     print_facts(facts)
     if job.is_open and not job.workers:
-        click.echo(f"\nNo worker is running. Go on here with `prowess jobs retry {job.name}`, or run `prowess worker`.")
+        click.echo(
+            f"\nNo worker is running. Continue here with `prowess jobs retry {job.name}`, or run `prowess worker`."
+        )
 
 
 @jobs_command.subcommand("cancel", "prowess jobs cancel nightly", "prowess jobs cancel 3f2a --json")
@@ -119,9 +121,11 @@ def cancel(job: str, cli: Cli) -> None:
 
 @jobs_command.subcommand("retry", "prowess jobs retry nightly", "prowess jobs retry nightly --max-spend 5")
 @click.argument("job")
-@click.option("--concurrency", type=click.IntRange(1, 256), metavar="N", help="Items at once on each worker.")
 @click.option(
-    "--max-spend", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="New spending limit of a batch."
+    "--concurrency", type=click.IntRange(1, 256), metavar="N", help="Items to run in parallel on each worker."
+)
+@click.option(
+    "--max-spend", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="New spending limit for a batch."
 )
 @click.option(
     "--out",
@@ -131,10 +135,9 @@ def cancel(job: str, cli: Cli) -> None:
 )
 @common_options
 def retry(job: str, concurrency: int | None, max_spend: float | None, out: Path | None, cli: Cli) -> None:
-    """Go on with a job that failed, stopped, was cancelled or interrupted, and wait for it.
+    """Continue a job that failed, stopped, was cancelled or interrupted, and wait for it.
 
-    What succeeded is kept: a run goes on with the artifact that failed, a batch with the items that have no result or
-    failed.
+    Results are kept: a run continues with the artifact that failed, a batch with the items that failed or have no result.
     """
     follow_job(
         lambda prowess: prowess.jobs.retry(job, concurrency=concurrency, max_spend=max_spend),
@@ -146,10 +149,10 @@ def retry(job: str, concurrency: int | None, max_spend: float | None, out: Path 
 @command("worker", "prowess worker", "prowess worker --workspace ~/notes")
 @workspace_option
 def worker_command(cli: Cli) -> None:
-    """Do durable jobs until it is stopped, and take over those of workers that died.
+    """Run durable jobs until stopped, and take over the jobs of workers that died.
 
-    Any number of workers can share a PostgreSQL database. They do jobs whose skills are in that database; those of a
-    workspace are done by workers of the same workspace on the same machine.
+    Any number of workers can share a PostgreSQL database. They run jobs whose skills are in that database. Jobs of a
+    workspace run on workers of the same workspace on the same machine.
     """
 
     async def work(prowess: Prowess) -> None:

@@ -185,8 +185,10 @@ DEFAULT_LIMIT, DEFAULT_BATCH_LIMIT, REFUSED_SHOWN = 5, 10, 3
     "--limit", type=Limit(), metavar="N", help="Maximum number of results, up to 1,000 (default: 5; with --batch, 10)."
 )
 @click.option("--tag", "tags", multiple=True, help="Only skills with this tag (repeatable).")
-@click.option("--context", default="", metavar="TEXT", help="Earlier messages; they count less than the message.")
-@click.option("--batch", metavar="FILE", help='Answer every line {"id", "text"} of this file ("-": stdin).')
+@click.option(
+    "--context", default="", metavar="TEXT", help="Earlier messages. They count less than the message itself."
+)
+@click.option("--batch", metavar="FILE", help='Match every line {"id", "text"} of this file ("-": stdin).')
 @click.option("--explain", is_flag=True, help="Show the evidence, the signals and rejected candidates.")
 @common_options
 def match_command(
@@ -198,7 +200,7 @@ def match_command(
     explain: bool,
     cli: Cli,
 ) -> None:
-    """Find the skills that fit a message. Prints nothing but a hint if no skill fits.
+    """Find the skills that fit a message. If none fits, print only a hint.
 
     Without MESSAGE, or with "-", the message is read from stdin. Built-in role packs are not matched.
     """

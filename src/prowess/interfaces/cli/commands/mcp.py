@@ -304,7 +304,7 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
     try:
         _require_extra()
     except Unavailable as error:
-        click.echo(f"The client cannot start it yet: {error.message} {error.hint}", err=True)
+        click.echo(f"The client cannot start the server yet: {error.message} {error.hint}", err=True)
     if os.environ.get("PROWESS_SERVER"):
         click.echo(
             "The entry serves the skills of this machine, not those of PROWESS_SERVER. docs/mcp.md has an entry for a server.",

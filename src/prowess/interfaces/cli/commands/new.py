@@ -52,8 +52,8 @@ _PROOF = "created with `prowess new`"
 def new_command(slug: str, kind: str, description: str, scope: str, folder: str | None, cli: Cli) -> None:
     """Create a skill folder that validates, runs and has two trigger evals.
 
-    The skill works at once; edit its files to make it yours. Prowess trusts the files as it wrote them and asks again after
-    a change. Existing folders are never overwritten.
+    The skill works at once; edit its files to make it yours. Prowess trusts the files as created, and asks again after a
+    change. Existing folders are never overwritten.
     """
     check_slug(slug)
     settings = read_settings(workspace=cli.workspace)

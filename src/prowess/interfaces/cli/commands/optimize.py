@@ -33,7 +33,7 @@ STATES = ("running", "refused", "proposed", "approved", "rejected", "watching", 
     default="list",
 )
 def optimize_command() -> None:
-    """Search for a better version of a skill that proves its gain, or list and decide about results."""
+    """Search for a measurably better version of a skill, or list the results and decide about them."""
 
 
 @optimize_command.subcommand(
@@ -54,14 +54,16 @@ def optimize_command() -> None:
 @click.option(
     "--metric", default="assertions", show_default=True, help="assertions, exact (expected outputs) or rubric:ID."
 )
-@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Most that it may cost.")
-@click.option("--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Most model requests.")
+@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Maximum cost.")
+@click.option(
+    "--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Maximum number of model requests."
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Longest time of the search. The test follows.",
+    help="Time limit for the search. The test comes after it.",
 )
 @click.option("--repeats", type=click.IntRange(1, 20), default=1, show_default=True, help="Runs of each held-out case.")
 @click.option("--model", "-m", default="", help="Model to optimize for (default: PROWESS_MODEL).")
@@ -74,7 +76,7 @@ def optimize_command() -> None:
     help="Eval file with the cases (default: those of the skill).",
 )
 @click.option("--no-traces", is_flag=True, help="Do not use the inputs of live runs as cases.")
-@click.option("--durable", is_flag=True, help="Do it as a durable job that survives a crash.")
+@click.option("--durable", is_flag=True, help="Run as a durable job that survives a crash.")
 @common_options
 def run(
     skill: str,
@@ -95,8 +97,9 @@ def run(
 ) -> None:
     """Search for a better version of SKILL, and test the best on held-out cases that the search never saw.
 
-    Nothing changes: a candidate that is better beyond noise becomes a proposal, which a person approves. Everything else is
-    refused with its figures, and the exit code is 1. Ctrl-C ends the search and tests the best so far; twice ends everything.
+    The skill does not change: a candidate that is significantly better becomes a proposal for a person to approve. Any other
+    result is refused with its figures, and the exit code is 1. Ctrl-C ends the search and tests the best candidate so far;
+    pressing it twice stops everything.
     """
     from prowess.authoring.optimize.proposal import Budget, OptimizationRequest
 
@@ -123,7 +126,7 @@ def run(
 @click.argument("id")
 @common_options
 def resume(id: str, cli: Cli) -> None:
-    """Go on with an optimization that was interrupted: test the best so far, or search if there is none."""
+    """Continue an optimization that was interrupted: test the best candidate so far, or search if there is none."""
     _follow(lambda prowess: prowess.optimize.get(id), cli)
 
 
@@ -136,7 +139,7 @@ def _follow(prepare: Callable[[Prowess], Awaitable[Proposal]], cli: Cli) -> None
                 done = engine.run(lambda prowess: prowess.optimize.resume(chosen.id, on_progress=show, graceful=True))
         except (KeyboardInterrupt, click.exceptions.Exit):
             left = engine.run(lambda prowess: prowess.optimize.get(chosen.id))
-            goes_on = f"Go on with: prowess optimize resume {left.id[:8]}"
+            goes_on = f"Continue with: prowess optimize resume {left.id[:8]}"
             click.echo(goes_on if left.state == "running" else left.reason, err=True)
             raise
         # Printed before the engine is closed, which fails if a scripted model has steps left.
@@ -161,7 +164,7 @@ def _start_job(request: OptimizationRequest, cli: Cli) -> None:
         print_json(prepared)
         return
     click.echo(f"Started the optimization {prepared.id[:8]} as the job optimize-{prepared.id[:8]}.")
-    click.echo(f"A worker does it: `prowess worker`. `prowess optimize show {prepared.id[:8]}` shows how far it is.")
+    click.echo(f"`prowess worker` runs it, and `prowess optimize show {prepared.id[:8]}` shows its progress.")
 
 
 @contextmanager
@@ -185,9 +188,11 @@ def _shown_progress() -> Generator[Callable[[Progress], None]]:
 
 
 @optimize_command.subcommand("list", "prowess optimize list", "prowess optimize list --state proposed --json")
-@click.option("--skill", default="", help="Only of this skill.")
+@click.option("--skill", default="", help="Only optimizations of this skill.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable).")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="Maximum number to show (default: 50)."
+)
 @common_options
 def list_proposals(skill: str, states: tuple[str, ...], limit: int, cli: Cli) -> None:
     """List optimizations, newest first."""
@@ -252,7 +257,9 @@ def _print(proposal: Proposal) -> None:
     if proposal.reason:
         print_wrapped(clean(proposal.reason), 0)
     if proposal.state == "proposed":
-        click.echo(f"\n`prowess optimize diff {short}` shows the change; `prowess optimize approve {short}` makes it.")
+        click.echo(
+            f"\n`prowess optimize diff {short}` shows the change; `prowess optimize approve {short}` applies it."
+        )
 
 
 @optimize_command.subcommand("diff", "prowess optimize diff 3f2a", "prowess optimize diff 3f2a --json")
@@ -289,10 +296,10 @@ def _print_diff(found: ProposalDiff) -> None:
 @token_option
 @common_options
 def approve(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
-    """Make a candidate the next version of its skill, and watch its live runs.
+    """Make a candidate the next version of its skill, and monitor its live runs.
 
     Shows the change and asks for confirmation at a terminal; without one, the approver token is required. If live runs get
-    worse beyond noise, the version before is restored.
+    significantly worse, the previous version is restored.
     """
     proof = require_person("approve a candidate", token_file)
 
@@ -313,7 +320,7 @@ def approve(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
     if cli.as_json:
         print_json(done)
         return
-    watched = " Its live runs are watched." if done.state == "watching" else ""
+    watched = " Prowess monitors its live runs." if done.state == "watching" else ""
     click.echo(f"Version {done.version} of {done.skill} is current.{watched}")
 
 
@@ -330,7 +337,7 @@ def reject(id: str, note: str, cli: Cli) -> None:
 @click.argument("id")
 @common_options
 def cancel(id: str, cli: Cli) -> None:
-    """End the search of a running optimization. The best so far is tested."""
+    """End the search of a running optimization, and test the best candidate so far."""
     _report(lambda prowess: prowess.optimize.cancel(id), "Stopping", cli)
 
 
@@ -342,7 +349,7 @@ def _report(work: Callable[[Prowess], Any], word: str, cli: Cli) -> None:
 @optimize_command.subcommand("refresh", "prowess optimize refresh", "prowess optimize refresh --json")
 @common_options
 def refresh(cli: Cli) -> None:
-    """Optimize every DSPy module again whose state another version of DSPy made. The results are proposals."""
+    """Optimize every DSPy module again whose state was made with another version of DSPy. The results are proposals."""
     with _shown_progress() as show:
         done = cli.call(lambda prowess: prowess.optimize.refresh(on_progress=show))
     if cli.as_json:
@@ -351,4 +358,4 @@ def refresh(cli: Cli) -> None:
     for proposal in done:
         _print(proposal)
     if not done:
-        click.echo("Every module was made with the installed version of DSPy, or was tried already.")
+        click.echo("All modules were made with the installed version of DSPy, or were tried already.")

@@ -138,7 +138,7 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
     "of your workspaces.",
 )
 @click.option("--as", "slug", default="", metavar="SLUG", help="Import the only skill at PATH under this slug.")
-@click.option("--prefix", default="", metavar="NAME", help="Put NAME and a dot before every slug.")
+@click.option("--prefix", default="", metavar="NAME", help="Prefix every slug with NAME and a dot.")
 @click.option(
     "--on-conflict",
     type=click.Choice(["skip", "rename", "replace"]),
@@ -227,7 +227,7 @@ def _check_is_local(path: str) -> None:
     shown = escape_path(path)
     problem = "is a URL" if is_url else "does not exist here"
     raise Invalid(
-        f"{shown} {problem}, and `prowess import` reads files of this machine.",
+        f"{shown} {problem}, and `prowess import` reads files on this machine.",
         hint=f"To install from there, run: prowess add {shown}",
     )
 
@@ -287,7 +287,7 @@ def _print_used(count: int) -> None:
             else f"{count:,} skills are already read from their folders"
         )
         print_wrapped(
-            f"{skills}, so there is nothing to import. `prowess trust` accepts what changes there. To store a copy under "
+            f"{skills}, so there is nothing to import. To accept later changes there, run `prowess trust`. To store a copy under "
             "another name, add --as SLUG or --prefix NAME."
         )
 
@@ -314,7 +314,7 @@ def _print_conflicts(count: int, *, shown: bool) -> None:
     print_wrapped(f"{skills} already taken.{listed} Run the command again with one of:")
     for option, effect in (
         ("--on-conflict rename", "import under a free slug"),
-        ("--on-conflict replace", "replace the skill that is there; its history is kept"),
+        ("--on-conflict replace", "replace the existing skill; its history is kept"),
         ("--on-conflict skip", "import only the others"),
         ("--prefix NAME", "import as NAME.SLUG"),
     ):

@@ -64,7 +64,7 @@ def list_organizations(cli: Cli) -> None:
 def create_organization(id: str, name: str, cli: Cli) -> None:
     """Create an organization.
 
-    Its ID has lowercase letters, digits and hyphens. It cannot be changed, and is never given to another organization.
+    Its ID consists of lowercase letters, digits and hyphens. It cannot be changed or reused for another organization.
     """
     created = cli.call(lambda prowess: prowess.organizations.create(id, name=name))
     next_step = f"Add its first admin: prowess user add USER --org {created.id} --admin"
@@ -98,7 +98,7 @@ def deactivate_organization(id: str, yes: bool, cli: Cli) -> None:
 
     Its skills and records stay in the database.
     """
-    _confirm(f"Deactivate {clean(id)}? Nobody in it can sign in any more, and this cannot be undone.", yes=yes)
+    _confirm(f"Deactivate {clean(id)}? Its members can no longer sign in. This cannot be undone.", yes=yes)
     ended = cli.call(lambda prowess: prowess.organizations.deactivate(id))
     cli.print(ended, f"Deactivated {ended.id}. Its tokens and web sessions have ended.")
 
@@ -117,16 +117,14 @@ def user_command() -> None:
 @click.option("--email", default="", help="Email address to show. It is not used to sign in.")
 @click.option("--admin", is_flag=True, help="Let the user manage the organization.")
 @click.option("--permissions", metavar="LIST", help=f"{PERMISSIONS_HELP} (default: all but admin).")
-@click.option(
-    "--subject", default="", metavar="ID", help="Subject of the user at PROWESS_OIDC_ISSUER, to sign in there."
-)
+@click.option("--subject", default="", metavar="ID", help="Subject at PROWESS_OIDC_ISSUER that signs in as the user.")
 @common_options
 def add_user(
     user: str, organization: str, name: str, email: str, admin: bool, permissions: str | None, subject: str, cli: Cli
 ) -> None:
     """Add a user to an organization.
 
-    USER has lowercase letters, digits and hyphens. It cannot be changed, and is never given to another user.
+    USER consists of lowercase letters, digits and hyphens. It cannot be changed or reused for another user.
     """
     issuer = _issuer() if subject else ""
 
@@ -148,8 +146,8 @@ def add_user(
 
 
 def _issuer() -> str:
-    # Before anything is changed: a user would be added, and not bound.
-    require_this_machine("user --subject", "Its operator binds accounts of the provider.")
+    # Check this before any change: otherwise a user would be added and not linked to the account.
+    require_this_machine("user --subject", "The operator of the server links accounts of the provider to users.")
     issuer = read_settings().oidc_issuer
     if not issuer:
         raise Invalid(
@@ -167,7 +165,9 @@ def _issuer() -> str:
 @org_option
 @click.option("--admin", is_flag=True, help="Let the user manage the organization.")
 @click.option("--permissions", metavar="LIST", help=f"{PERMISSIONS_HELP}.")
-@click.option("--subject", default="", metavar="ID", help="Only bind this subject at PROWESS_OIDC_ISSUER to the user.")
+@click.option(
+    "--subject", default="", metavar="ID", help="Only let this subject at PROWESS_OIDC_ISSUER sign in as the user."
+)
 @common_options
 def change_user(user: str, organization: str, admin: bool, permissions: str | None, subject: str, cli: Cli) -> None:
     """Replace the permissions of a user, effective at once, or let an account at a provider sign in as the user."""
@@ -240,7 +240,7 @@ def show_user(user: str, organization: str, cli: Cli) -> None:
 @token_option
 @common_options
 def make_link(user: str, organization: str, url: str, token_file: Path | None, cli: Cli) -> None:
-    """Print a link that signs a user in to a browser, once and within ten minutes.
+    """Print a link that signs a user in once, in a browser, within ten minutes.
 
     Send it to the user yourself. Anyone who opens it acts as the user, so it needs a terminal or the approver token.
     """
@@ -257,7 +257,7 @@ def make_link(user: str, organization: str, url: str, token_file: Path | None, c
 @user_command.subcommand("remove", "prowess user remove bob --org acme", "prowess user remove bob --everywhere --yes")
 @click.argument("user")
 @org_option
-@click.option("--everywhere", is_flag=True, help="Deactivate the user in all organizations, for ever.")
+@click.option("--everywhere", is_flag=True, help="Deactivate the user in all organizations, permanently.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common_options
 def remove_user(user: str, organization: str, everywhere: bool, yes: bool, cli: Cli) -> None:

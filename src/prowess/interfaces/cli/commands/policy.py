@@ -153,7 +153,7 @@ def list_env(slug: str, cli: Cli) -> None:
 def allow_env(slug: str, name: str, cli: Cli) -> None:
     """Allow a skill, exactly as it is now, to read a variable.
 
-    After a change of the skill, allow it again.
+    If the skill changes, you have to allow it again.
     """
     grant = cli.call(lambda prowess: prowess.env.allow(slug, name))
     if cli.as_json:
@@ -171,7 +171,7 @@ def allow_env(slug: str, name: str, cli: Cli) -> None:
 @click.argument("name")
 @common_options
 def forbid_env(slug: str, name: str, cli: Cli) -> None:
-    """Forbid a skill to read a variable that was allowed."""
+    """Stop allowing a skill to read a variable."""
     cli.call(lambda prowess: prowess.env.forbid(slug, name))
     cli.print({"slug": slug, "name": name, "state": "forbidden"}, f"{clean(slug)} may no longer read {clean(name)}.")
 
@@ -182,7 +182,7 @@ def forbid_env(slug: str, name: str, cli: Cli) -> None:
 def switch_command(words: tuple[str, ...], cli: Cli) -> None:
     """Switch skills off for the whole organization, or on again; without arguments, list those that are off.
 
-    Nobody can find, enable, load or run a skill that is off, and it leaves every prompt. Its files stay where they are.
+    Nobody can find, enable, load or run a skill that is off, and it is removed from every prompt. Its files stay where they are.
     Only an administrator can do this.
     """
     if not words:
@@ -191,7 +191,7 @@ def switch_command(words: tuple[str, ...], cli: Cli) -> None:
     # `switch my-skill off` means the same.
     state, *slugs = words if words[0] in ("on", "off") else (words[-1], *words[:-1])
     if state not in ("on", "off") or not slugs:
-        raise click.UsageError("Say which skills to switch: `prowess switch off SLUG`, or `prowess switch on SLUG`.")
+        raise click.UsageError("Name the skills to switch: `prowess switch off SLUG`, or `prowess switch on SLUG`.")
 
     async def work(prowess: Prowess) -> OrgPolicy:
         return await prowess.policy.switch(*slugs, on=state == "on")
@@ -209,8 +209,6 @@ def switch_command(words: tuple[str, ...], cli: Cli) -> None:
 def _list_switched_off(cli: Cli) -> None:
     policy = cli.call(lambda prowess: prowess.policy.get(), quick=True)
     off = list(policy.disabled_skills or ())
-    unknown = (
-        "The list of skills that are off is unreadable, so all are. `prowess policy reset disabled_skills` fixes it."
-    )
+    unknown = "The list of skills that are off is unreadable, so all skills count as off. `prowess policy reset disabled_skills` fixes it."
     nothing = unknown if policy.disabled_skills is None else "No skill is switched off."
     cli.print({"disabled_skills": off}, "\n".join(map(one_line, off)) or nothing)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def prompt_command(policies: str, memory: str, graph_context: str, into: str | None, session: str, cli: Cli) -> None:
     """Print the prompt of a conversation: policies, memory, graph context, then the enabled skills.
 
-    A skill whose files changed since it was enabled is included as it is now if the policy allows it. Otherwise it is
+    A skill whose files changed since it was enabled is included with its current content if the policy allows it. Otherwise it is
     disabled, and a message on stderr says so.
     """
     text = _read_prompt(into) if into else ""
@@ -64,7 +64,7 @@ def prompt_command(policies: str, memory: str, graph_context: str, into: str | N
         )
     for slug in left:
         click.echo(
-            f"{clean(slug)} left the prompt: it was deleted, or is no longer allowed. `prowess audit` shows why.",
+            f"{clean(slug)} was removed from the prompt: it was deleted, or is no longer allowed. `prowess audit` shows why.",
             err=True,
         )
 
@@ -120,7 +120,7 @@ def _read_prompt(path: str) -> str:
     metavar="N",
     help="Maximum characters (default: 2 % of the window, or 8,000).",
 )
-@click.option("--session", "-s", default="", metavar="NAME", help="Use the window of this conversation.")
+@click.option("--session", "-s", default="", metavar="NAME", help="Use the context window of this conversation.")
 @common_options
 def index_command(words: tuple[str, ...], budget: int | None, session: str, cli: Cli) -> None:
     """Print the list of available skills for a system prompt, within a budget.
@@ -171,8 +171,8 @@ def role_command(
     """Print the prompt of a role: the index of skills, then the role's pack.
 
     Without a pack, prints the older template of the role, or one sentence. `prowess list --scope system` lists the built-in
-    packs. `--for` starts an agent of another maker with this prompt; COMMAND is its command line, by default its program
-    alone.
+    packs. `--for` starts another agent, such as Claude Code, with this prompt; COMMAND is its command line, by default
+    only its program.
     """
     from prowess.interfaces.cli.run_attempt import read_inputs
 

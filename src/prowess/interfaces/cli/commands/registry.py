@@ -39,8 +39,8 @@ _SHOWN_FILES = 20
 def registry_command() -> None:
     """Search registries of skills, and preview a skill before it is installed.
 
-    Nobody here has accepted what a registry lists. Nothing but your request is sent to it. `serve` runs a registry of your
-    own, and `publish` adds skills to one.
+    Nobody here has accepted the skills that a registry lists. Only your request is sent to it. `serve` runs your own
+    registry, and `publish` adds skills to one.
     """
 
 
@@ -52,11 +52,11 @@ for _command in SERVER_COMMANDS:
     "search", "prowess registry search postgres slow queries", "prowess registry search git --limit 3 --json"
 )
 @click.argument("query", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1, 50), default=10, show_default=True, help="How many to show.")
+@click.option("--limit", type=click.IntRange(1, 50), default=10, show_default=True, help="Maximum number to show.")
 @registry_option
 @common_options
 def search_registry(query: Sequence[str], limit: int, registry: str, cli: Cli) -> None:
-    """Search a registry, best first: by how well each skill fits, the registry's own order, and its installs."""
+    """Search a registry. Results are ranked by fit, the registry's own order and the number of installs."""
     text = " ".join(query)
     with spinner("Asking the registry …"):
         found = cli.call(lambda prowess: prowess.registries.search(text, limit=limit, registry=registry))
@@ -68,11 +68,11 @@ def search_registry(query: Sequence[str], limit: int, registry: str, cli: Cli) -
 @registry_command.subcommand(
     "trending", "prowess registry trending", "prowess registry trending --registry clawhub --json"
 )
-@click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True, help="How many to show.")
+@click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True, help="Maximum number to show.")
 @registry_option
 @common_options
 def list_trending(limit: int, registry: str, cli: Cli) -> None:
-    """List the skills that a registry calls trending, in its order."""
+    """List the trending skills of a registry, in its order."""
     with spinner("Asking the registry …"):
         found = cli.call(lambda prowess: prowess.registries.trending(limit=limit, registry=registry))
     _print_hits(found, cli, first="place", empty="The registry lists no skill.")
@@ -86,9 +86,9 @@ def list_trending(limit: int, registry: str, cli: Cli) -> None:
 @registry_option
 @common_options
 def show_registry_skill(id: str, text: bool, registry: str, cli: Cli) -> None:
-    """Download a skill, check and scan it, and show what it would bring. Nothing is installed.
+    """Download a skill, check and scan it, and show what it contains. Nothing is installed.
 
-    ID is that of a search, REGISTRY:ID, or the address of the skill's page.
+    ID is an id from a search, REGISTRY:ID, or the address of the skill's page.
     """
     with spinner("Asking the registry …"):
         found = cli.call(lambda prowess: prowess.registries.metadata(id, registry=registry))
@@ -108,16 +108,20 @@ def show_registry_skill(id: str, text: bool, registry: str, cli: Cli) -> None:
     "prowess registry install clawhub:gifgrep --digest SHA256 --json",
 )
 @click.argument("id")
-@click.option("--scope", type=click.Choice(("account", "org", "user")), help="Where to keep it (default: account).")
-@click.option("--digest", default="", metavar="SHA256", help="Install only exactly these files, as `show` prints it.")
+@click.option(
+    "--scope", type=click.Choice(("account", "org", "user")), help="Scope to install into (default: account)."
+)
+@click.option(
+    "--digest", default="", metavar="SHA256", help="Install only if the files have this digest, as printed by `show`."
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @registry_option
 @common_options
 def install_registry_skill(id: str, scope: Scope | None, digest: str, yes: bool, registry: str, cli: Cli) -> None:
     """Show a skill as `show` does, ask, and install exactly the files that were shown.
 
-    What was installed from the same page is replaced; earlier versions stay in its history. The skill stays marked as coming
-    from elsewhere: the first use asks, unless the policy `skill_synced_policy` says otherwise.
+    A skill that was installed from the same page is replaced; earlier versions stay in its history. The skill counts as
+    synced: the first use asks, unless the policy `skill_synced_policy` says otherwise.
     """
     sha256 = digest.removeprefix("sha256:")
     if not sha256:
@@ -140,8 +144,8 @@ def _ask_to_install(preview: RegistryPreview, cli: Cli) -> None:
     """Show the preview and ask the person at the terminal. Fail without one."""
     if cli.as_json or not at_terminal():
         raise Refused(
-            "Nobody has looked at this skill yet.",
-            hint=f"Run `prowess registry show`, then install exactly that: --digest {preview.digest}",
+            "This skill has to be reviewed before it is installed.",
+            hint=f"Run `prowess registry show`, then install exactly these files: --digest {preview.digest}",
         )
     _print_preview(preview)
     click.echo("")
@@ -221,7 +225,7 @@ def _describe_installed(found: RegistryPreview) -> str:
     if found.installed["same"]:
         return f"yes, {where} has exactly these files"
     if found.installed["source_url"] == found.entry.url:
-        return f"{where} is from here, with other files: installing replaces it"
+        return f"{where} came from here with other files: installing replaces it"
     return f"{where} has this name and other files"
 
 

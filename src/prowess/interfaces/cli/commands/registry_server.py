@@ -54,8 +54,12 @@ _token_option = click.option(
 @allow_host_option
 @trust_proxy_option
 @click.option("--private", is_flag=True, help="Require a token for reading, too.")
-@click.option("--max-packages", type=click.IntRange(1), metavar="N", help="Packages of one publisher (default: 1000).")
-@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of all packages (default: 10 GiB).")
+@click.option(
+    "--max-packages", type=click.IntRange(1), metavar="N", help="Maximum packages per publisher (default: 1000)."
+)
+@click.option(
+    "--max-bytes", type=click.IntRange(1), metavar="N", help="Maximum bytes of all packages (default: 10 GiB)."
+)
 @click.option(
     "--requests-per-minute",
     "rate",
@@ -187,7 +191,7 @@ def publish_command(
 @_token_option
 @json_option
 def yank_command(name: str, version: str, undo: bool, url: str, token_file: str | None, cli: Cli) -> None:
-    """Hide a version of yours from new installs. Its files stay for those who have pinned it."""
+    """Hide one of your versions from new installs. Its files stay available to users who have pinned it."""
     result = _prepare_publisher(url, token_file)(lambda publisher: publisher.yank(name, version, undo=undo))
     cli.print(result, f"{_shown(result)} is {'offered again' if undo else 'no longer offered'}.")
 
@@ -198,7 +202,7 @@ def refresh_command(cli: Cli) -> None:
     """Look for newer versions of the skills that come with Prowess.
 
     They come from the registry of PROWESS_SYSTEM_REGISTRY_URL, signed with the key of PROWESS_SYSTEM_REGISTRY_KEY. A server
-    does this when it starts, and from time to time.
+    does this at its start and at intervals.
     """
     with spinner("Asking the registry …"):
         refreshed = cli.call(lambda prowess: prowess.marketplace.refresh_system_skills())
@@ -215,7 +219,7 @@ def refresh_command(cli: Cli) -> None:
     for line in refreshed.updated:
         click.echo(f"{click.style('✓', fg='green')} {one_line(line)}")
     if not refreshed.updated:
-        click.echo("The skills that come with Prowess are the newest ones.")
+        click.echo("The skills that come with Prowess are up to date.")
 
 
 @group("token", "prowess registry token create ann", "prowess registry token list")
@@ -234,7 +238,7 @@ def create_token(publisher: str, read: bool, folder: str | None, cli: Cli) -> No
     if cli.as_json:
         print_json({"id": token.id, "publisher": token.publisher, "scope": token.scope, "secret": secret})
         return
-    click.echo(f"Token {token.id} of {publisher}, for {token.scope}ing. It is shown only now:", err=True)
+    click.echo(f"Token {token.id} of {publisher}, for {token.scope}ing. It is shown only once:", err=True)
     click.echo(secret)
 
 
@@ -257,7 +261,7 @@ def list_tokens(folder: str | None, cli: Cli) -> None:
 @click.argument("id")
 @_folder_option
 def revoke_token(id: str, folder: str | None) -> None:
-    """Revoke a token, at once and for good."""
+    """Revoke a token immediately and permanently."""
     _open_shelf(folder).revoke_token(id)
     click.echo(f"Token {id} is revoked.")
 
@@ -266,7 +270,7 @@ def revoke_token(id: str, folder: str | None) -> None:
 @_folder_option
 @json_option
 def key_command(folder: str | None, cli: Cli) -> None:
-    """Print the public key of your registry, to publish it where its users can compare it."""
+    """Print the public key of your registry, so that you can publish it where users can compare it."""
     key = _open_shelf(folder).key
     cli.print({"key": key}, key)
 
@@ -329,7 +333,7 @@ def _check_packages(path: Path, cli: Cli) -> list[Package]:
         for file in found.package.files:
             text = readable_text(file.content) or ""
             if redact_shapes(text) != text:
-                words = f"{escape_path(file.path)} contains what looks like a key or a password. A version cannot be taken back."
+                words = f"{escape_path(file.path)} contains what looks like a key or a password. A published version cannot be deleted."
                 click.secho(f"    warning: {words}", fg="yellow", err=True)
         if not cli.as_json:
             skill = report.reading.skill
@@ -347,7 +351,7 @@ def _confirm(question: str) -> None:
 
     if not sys.stdin.isatty():
         raise Refused(
-            "Publishing asks first, and there is no terminal to ask at.", hint="Add --yes to publish without asking."
+            "Publishing needs confirmation, and this is not a terminal.", hint="Add --yes to publish without asking."
         )
     click.confirm(question, abort=True)
 
@@ -373,7 +377,7 @@ def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[
     chosen = url or settings.registry_url
     token = (read_secret(Path(token_file)) or "") if token_file else settings.registry_token
     if not chosen:
-        raise Invalid("No registry is chosen.", hint="Give its URL with --to, or set PROWESS_REGISTRY_URL.")
+        raise Invalid("No registry is configured.", hint="Give its URL with --to, or set PROWESS_REGISTRY_URL.")
     if not token:
         raise Invalid(
             "No token for publishing.",

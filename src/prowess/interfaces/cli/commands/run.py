@@ -32,7 +32,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
 )
 @click.argument("slug")
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
-@click.option("--artifact", "-a", "named", multiple=True, metavar="NAME", help="The same as ARTIFACT.")
+@click.option("--artifact", "-a", "named", multiple=True, metavar="NAME", help="Same as ARTIFACT.")
 @click.option(
     "--input",
     "-i",
@@ -43,7 +43,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
 )
 @click.option("--model", "-m", default="", metavar="M", help="Model, such as anthropic:NAME (default: PROWESS_MODEL).")
 @click.option("--evaluation-model", default="", metavar="M", help="Model that judges in reviews and assertions.")
-@click.option("--dry-run", is_flag=True, help="Send nothing and print exactly what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Print exactly what would be sent to a model, without sending it.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -60,19 +60,22 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
     help="Write the files that the skill produces to this folder.",
 )
 @click.option("--force", is_flag=True, help="With --save: replace existing files.")
-@click.option("--durable", is_flag=True, help="Run as a job: after a crash it goes on where it was.")
+@click.option("--durable", is_flag=True, help="Run as a job that continues after a crash.")
 @click.option(
     "--batch", default="", metavar="FILE", help="Run once for each line of a file of JSON objects (`-`: stdin)."
 )
-@click.option("--name", default="", metavar="NAME", help="Name of the job; the same name goes on with it.")
+@click.option("--name", default="", metavar="NAME", help="Name of the job. The same name continues that job.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 256), metavar="N", help="With --batch: items at once (default: 4)."
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="With --batch: items to run in parallel (default: 4).",
 )
 @click.option(
     "--max-spend",
     type=click.FloatRange(min=0, min_open=True),
     metavar="USD",
-    help="With --batch: stop before more is spent.",
+    help="With --batch: stop before spending more than this.",
 )
 @click.option(
     "--out",
@@ -125,7 +128,7 @@ def run_command(
     job.check()
     if job.is_job:
         if dry_run or resume or save:
-            raise click.UsageError("--dry-run, --resume and --save do not go with --durable or --batch.")
+            raise click.UsageError("--dry-run, --resume and --save cannot be combined with --durable or --batch.")
         run_job(request, inputs, job, cli)
         return
     saving = OutputFolder(folder=None if dry_run else save, force=force)
@@ -157,4 +160,4 @@ def _hint_at_inputs(error: NotFound | Invalid, artifacts: tuple[str, ...], input
         return f"{error.hint} Pass each with `--input NAME=VALUE`." if is_missing else error.hint
     # `run SLUG text=hello` is what people try first; without --input it names an artifact.
     word = next((name for name in artifacts if "=" in name and repr(name) in error.message), "")
-    return f"To pass it as an input, add `--input {shlex.quote(word)}`. {error.hint}" if word else error.hint
+    return f"To pass the word as an input, add `--input {shlex.quote(word)}`. {error.hint}" if word else error.hint

@@ -69,7 +69,10 @@ class _Options:
     "--database", default="", metavar="URL", help="Database (default: PROWESS_DATABASE_URL, or a SQLite file)."
 )
 @click.option(
-    "--public-url", default="", metavar="URL", help="Address in browsers, if a proxy is in front (PROWESS_PUBLIC_URL)."
+    "--public-url",
+    default="",
+    metavar="URL",
+    help="Address in browsers, if the server is behind a proxy (PROWESS_PUBLIC_URL).",
 )
 @allow_host_option
 @click.option(
@@ -81,7 +84,7 @@ class _Options:
     type=click.IntRange(1, 64),
     default=1,
     metavar="N",
-    help="Processes that serve, each on a core of its own (default: 1).",
+    help="Number of server processes, one per core (default: 1).",
 )
 @click.option("--open/--no-open", "browser", default=False, help="Open the sign-in page in a browser.")
 @click.option("--log", is_flag=True, help="Print a line of JSON for each request to stdout.")
@@ -163,7 +166,7 @@ def _state_key(options: _Options) -> bytes:
     """Return the key that seals what clients bring back: that of this machine, or one that all replicas derive alike."""
     if options.replica and not options.settings.secret_key:
         raise Invalid(
-            "PROWESS_SECRET_KEY is not set. Servers that share a database need one, the same for all of them.",
+            "PROWESS_SECRET_KEY is not set. Servers that share a database need the same key.",
             hint="Create one with `openssl rand -hex 32`, and keep it with your other secrets.",
         )
     return find_secret(options.settings.home / STATE_KEY_FILE, options.settings.secret_key).encode()

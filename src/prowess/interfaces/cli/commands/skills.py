@@ -373,7 +373,7 @@ def _print_report(report: UsageReport) -> None:
             "" if report.core_sessions is None else f" {report.core_sessions:.0%} of the sessions used nothing else."
         )
         click.echo(
-            f"\nCore set: {len(core)} of {len(rows)} used skills have 80 % of the {report.loads:,} loads.{sessions}"
+            f"\nCore set: {len(core)} of {len(rows)} used skills account for 80 % of the {report.loads:,} loads.{sessions}"
         )
     else:
         click.echo(f"No skill was loaded in {period}.")

@@ -28,7 +28,7 @@ _id_argument = click.argument("id", metavar="ID")
 
 @group("source", "prowess source", "prowess source add acme/runbooks", default="list")
 def source_command() -> None:
-    """Copy skills from repositories and URLs, and keep them in step."""
+    """Copy skills from repositories and URLs, and keep them in sync."""
 
 
 @source_command.subcommand(
@@ -43,7 +43,7 @@ def source_command() -> None:
 @click.option("--path", default="", metavar="PATH", help="Folder of a repository.")
 @click.option("--registry", is_flag=True, help="SOURCE is the address of a registry with a signed index.")
 @click.option("--key", default="", metavar="KEY", help="Public key that must have signed the index of the registry.")
-@click.option("--auto", is_flag=True, help="Sync in the background, at the interval.")
+@click.option("--auto", is_flag=True, help="Sync in the background, at the interval of --interval.")
 @click.option("--every", type=click.IntRange(5, 43_200), metavar="MINUTES", help="The interval (default: 360).")
 @click.option("--keep-removed", is_flag=True, help="Keep skills that the source no longer has.")
 @click.option(
@@ -51,7 +51,7 @@ def source_command() -> None:
     type=click.Choice(["account", "org", "user"]),
     help="For all of your workspaces (default), for your organization (default with --server), or for yourself.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would come.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be added.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common_options
 def add_source(
@@ -71,7 +71,7 @@ def add_source(
 ) -> None:
     """Show what a source has, add it, and copy its skills.
 
-    SOURCE is a repository (owner/repo or a URL), or the URL of a file, an archive or a site. Nothing of the skills is used
+    SOURCE is a repository (owner/repo or a URL), or the URL of a file, an archive or a site. The skills are not used
     before the policy allows it.
     """
     source_type, config = _parse_address(address, ref=ref, path=path, registry=registry)
@@ -115,7 +115,7 @@ def _check_new(known: Sequence[Source], source_type: str, config: Mapping[str, A
         is_same = source.source_type == source_type and address(source.config) == address(config)
         if is_same and scope in (None, source.scope):
             hint = f"Sync it: `prowess source sync {source.id[:8]}`."
-            raise Conflict(f"This place is a source already: {source.name!r}.", hint=hint)
+            raise Conflict(f"This address is already a source: {source.name!r}.", hint=hint)
 
 
 def _parse_address(address: str, *, ref: str, path: str, registry: bool) -> tuple[str, dict[str, Any]]:
@@ -132,11 +132,11 @@ def _parse_address(address: str, *, ref: str, path: str, registry: bool) -> tupl
                 hint="Pass a repository (owner/repo or a URL), or the URL of a file, an archive or a site.",
             )
         raise Invalid(
-            f"{address!r} is a path of this machine, not a source.", hint=f"Import it: `prowess import {address}`."
+            f"{address!r} is a path on this machine, not a source.", hint=f"Import it: `prowess import {address}`."
         )
     if reference.skill:
         raise Invalid(
-            "A source has all skills of a repository or folder.",
+            "A source is a whole repository or folder, not one skill.",
             hint=f"Leave out {'@' + reference.skill!r}, or name its folder with `--path`.",
         )
     if not reference.is_git:
@@ -184,7 +184,7 @@ def _address(source: Source) -> str:
 @_id_argument
 @common_options
 def show_source(id: str, cli: Cli) -> None:
-    """Show a source, the result of its last sync, and what is in the way.
+    """Show a source, the result of its last sync, and any conflicts.
 
     ID is the id of the source, or its first four or more characters, or its name.
     """
@@ -226,12 +226,12 @@ def show_source(id: str, cli: Cli) -> None:
 @click.argument("id", required=False, metavar="[ID]")
 @click.option("--stale", is_flag=True, help="Sync every source whose interval has passed.")
 @click.option(
-    "--take", multiple=True, metavar="SLUG", help="Replace this skill, although it was edited or deleted here."
+    "--take", multiple=True, metavar="SLUG", help="Replace this skill, even if it was edited or deleted here."
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @common_options
 def sync_source(id: str | None, stale: bool, take: tuple[str, ...], dry_run: bool, cli: Cli) -> None:
-    """Fetch a source, and bring its skills up to date. Skills that were edited here stay as they are.
+    """Fetch a source and update its skills. Skills that were edited here stay as they are.
 
     ID is the id of the source, or its first four or more characters, or its name.
     """
@@ -262,7 +262,7 @@ def _sync(id: str, take: tuple[str, ...], cli: Cli, *, dry_run: bool = False) ->
             try:
                 return await prowess.sources.sync(source.id, take=take, watch=show)
             except CancelledError:
-                click.echo(f"Go on with: prowess source sync {source.id[:8]}", err=True)
+                click.echo(f"Continue with: prowess source sync {source.id[:8]}", err=True)
                 raise
 
         return cli.call(work)
@@ -294,7 +294,7 @@ def remove_source(id: str, with_skills: bool, cli: Cli) -> None:
 @_id_argument
 @common_options
 def enable_source(id: str, cli: Cli) -> None:
-    """Let a source be synced again."""
+    """Resume syncing a source."""
     _switch(id, cli, enabled=True)
 
 

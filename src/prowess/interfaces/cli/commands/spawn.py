@@ -70,7 +70,7 @@ class _AgentName(click.Choice[str]):
     "--templates",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder with your own packs and templates of roles.",
+    help="Folder with your own role packs and templates.",
 )
 @click.option("--conversation", default="", metavar="ID", help="Conversation of the agent (default: a new one).")
 @click.option("--dry-run", is_flag=True, help="Print the command instead of running it.")
@@ -85,7 +85,7 @@ def spawn_command(
     dry_run: bool,
     cli: Cli,
 ) -> None:
-    """Start an agent of another maker with a task, the prompt of a role, and your skills as tools over MCP.
+    """Start another agent, such as Claude Code, with a task, the prompt of a role, and your skills as tools over MCP.
 
     The agent runs with its own settings and your environment, and its exit code is returned. Its configuration files are not
     changed. ARGUMENTS are passed to it. Skills that it loads are counted; `prowess skills` shows them.
@@ -167,7 +167,9 @@ def _print_notes(agent: ForeignAgent, note: str) -> None:
     if note:
         click.echo(clean(note), err=True)
     if agent.configured_by:
-        click.echo(f"{agent.name} takes no MCP server at its start. Configure it once: {agent.configured_by}", err=True)
+        click.echo(
+            f"{agent.name} does not accept an MCP server at startup. Configure it once: {agent.configured_by}", err=True
+        )
 
 
 async def _open(prowess: Prowess, agent: str, conversation: str, role: str) -> str:

@@ -41,8 +41,9 @@ def _location_options(function: F) -> F:
 def sync_command() -> None:
     """Keep your own skills the same on all your devices, through a folder, a git repository or a bucket.
 
-    LOCATION is a folder, a git address such as git@host:me/skills.git, or s3://BUCKET/PREFIX. It is needed once. Skills of
-    the account and of this workspace are synced; skills that come from a source come to each device from there.
+    LOCATION is a folder, a git address such as git@host:me/skills.git, or s3://BUCKET/PREFIX. You give it once. Skills of
+    the account and of this workspace are synced; skills that come from a source are not, because each device syncs them
+    from there.
     """
 
 
@@ -57,7 +58,7 @@ def sync_command() -> None:
 def push(location: str, name: str, cli: Cli) -> None:
     """Store the skills of this device at LOCATION.
 
-    The first push creates a key, which only you have: a location that was pushed to with another key belongs to someone else.
+    The first push creates a key that only you have. A push to a location that was written with another key is refused.
     """
     with spinner("Pushing …"):
         result = cli.call(lambda prowess: prowess.devices.push(location, name=name))
@@ -74,10 +75,10 @@ def push(location: str, name: str, cli: Cli) -> None:
 @click.option("--mine", multiple=True, metavar="SLUG", help="Resolve a conflict: keep the skill of this device.")
 @common_options
 def pull(location: str, name: str, theirs: tuple[str, ...], mine: tuple[str, ...], cli: Cli) -> None:
-    """Take over what your other devices have pushed to LOCATION.
+    """Apply the changes that your other devices have pushed to LOCATION.
 
-    A skill that has changed on both sides stays as it is, and the differences are shown. What a pull replaces or deletes
-    stays an earlier version: `prowess history SLUG` lists them.
+    A skill that has changed on both sides stays as it is, and the differences are shown. If a pull replaces or deletes a
+    skill, its content is kept as an earlier version: `prowess history SLUG` lists them.
     """
     with spinner("Pulling …"):
         result = cli.call(lambda prowess: prowess.devices.pull(location, name=name, theirs=theirs, mine=mine))
@@ -98,13 +99,13 @@ def status(location: str, name: str, cli: Cli) -> None:
 
 @sync_command.subcommand("key", "prowess sync key", "prowess sync key --set")
 @click.option(
-    "--set", "to_set", is_flag=True, help="Use the key of another device. It is asked for, or read from stdin."
+    "--set", "to_set", is_flag=True, help="Use the key of another device. Prowess asks for it, or reads it from stdin."
 )
 @common_options
 def key(to_set: bool, cli: Cli) -> None:
     """Show the key of your sync locations, or set it on another device.
 
-    The key, with write access to a location, decides what your devices accept. Keep it like a password.
+    Anyone with the key and write access to a location can change what your devices accept. Treat it like a password.
     """
     if to_set:
         typed: str = click.prompt("Sync key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline(1_000)

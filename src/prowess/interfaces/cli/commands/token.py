@@ -47,10 +47,12 @@ def token_command() -> None:
 )
 @click.argument("name", required=False, default="")
 @org_option
-@click.option("--user", default="", metavar="ID", help="User whose token it is (default: you, on this machine).")
+@click.option("--user", default="", metavar="ID", help="User that the token is for (default: you, on this machine).")
 @click.option("--for-agent", "agent", default="", metavar="NAME", help="Create it for an agent, which cannot approve.")
 @click.option("--scopes", metavar="LIST", help=f"{PERMISSIONS_HELP} (default: all that the user has).")
-@click.option("--expires", type=_Lifetime(), default="90d", metavar="PERIOD", help="30d, 12h, never (default: 90d).")
+@click.option(
+    "--expires", type=_Lifetime(), default="90d", metavar="PERIOD", help="Lifetime: 30d, 12h, never (default: 90d)."
+)
 @token_option
 @common_options
 def create_token(
@@ -88,14 +90,14 @@ def create_token(
     if cli.as_json:
         print_json(created)
         return
-    until = f"until {created.token.expires_at[:10]}" if created.token.expires_at else "for ever"
-    click.echo(f"Valid {until} with {', '.join(created.token.scopes)}. It is shown only now:", err=True)
+    until = f"until {created.token.expires_at[:10]}" if created.token.expires_at else "forever"
+    click.echo(f"Valid {until} with {', '.join(created.token.scopes)}. It is shown only once:", err=True)
     click.echo(created.secret)
 
 
 @token_command.subcommand("list", "prowess token list", "prowess token list --org acme --json")
 @org_option
-@click.option("--user", default="", metavar="ID", help="Only those of this user.")
+@click.option("--user", default="", metavar="ID", help="Only tokens of this user.")
 @common_options
 def list_tokens(organization: str, user: str, cli: Cli) -> None:
     """List tokens: all that you may see, or those of an organization or a user."""

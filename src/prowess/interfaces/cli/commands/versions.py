@@ -78,7 +78,7 @@ def diff_command(slug: str, before: int | None, after: int | None, cli: Cli) -> 
 def rollback_command(slug: str, version: int | None, note: str, cli: Cli) -> None:
     """Restore VERSION of a skill as a new version. Also restores a deleted skill.
 
-    The default is the newest version whose files are not those of now.
+    The default is the newest version whose files differ from the current ones.
     """
 
     async def work(prowess: Prowess) -> tuple[int, Skill]:
@@ -180,7 +180,7 @@ _NAMED = 20
 @click.argument("slug")
 @common_options
 def fork_command(slug: str, cli: Cli) -> None:
-    """Copy a skill that ships with Prowess, or of your account, to this workspace, where the copy overrides it.
+    """Copy a skill that ships with Prowess, or is in your account, to this workspace, where the copy overrides it.
 
     The files are copied byte for byte; change the copy as you like. `prowess history SLUG` says what it was copied from.
     Deleting the copy brings the original back.
@@ -202,4 +202,4 @@ def fork_command(slug: str, cli: Cli) -> None:
     overridden = ", ".join(f"{other['scope']}:{name} (sha256:{other['digest'][:12]})" for other in hidden)
     click.echo(f"Copied {name} to the {copy.scope}. It overrides {overridden or 'nothing'}.")
     click.echo(f"To change it, run `prowess export {name} --to DIR`, edit the files, and run")
-    click.echo(f"`prowess import DIR/{name} --replace`. `prowess delete {name}` ends the override.")
+    click.echo(f"`prowess import DIR/{name} --replace`. `prowess delete {name}` removes the override.")

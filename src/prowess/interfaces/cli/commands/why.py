@@ -57,8 +57,8 @@ def why_command(
 ) -> None:
     """Explain for each skill why it was or was not offered for a message, and whether it could be enabled.
 
-    With the slug of a skill before the message, or --skill, explains only that skill. Shows the score with its signals, the place in the index, the decision of the policy and the budget of each candidate.
-    Changes nothing. With --last, shows what an agent decided about the last message, and which skills it considered.
+    With the slug of a skill before the message, or --skill, explains only that skill. Shows the score with its signals, the
+    place in the index, the decision of the policy and the budget of each candidate. Changes nothing. With --last, shows what an agent decided about the last message, and which skills it considered.
     """
     if last:
         if words or replay or skill:
@@ -79,7 +79,9 @@ def why_command(
                 return await prowess.why(" ".join(words[1:]), session=session, skill=words[0])
             # The message is in quotes, so the word before it may be a slug with a typing error.
             if " " in words[1] and " " not in words[0]:
-                click.echo(f"There is no skill {clean(words[0])!r}, so the word is part of the message.", err=True)
+                click.echo(
+                    f"No skill is named {clean(words[0])!r}, so the word counts as part of the message.", err=True
+                )
         return await prowess.why(message, session=session, limit=limit, skill=skill)
 
     account = cli.call(explain_words, quick=True)
@@ -111,7 +113,7 @@ def _show_last(session: str, cli: Cli) -> None:
         data = found[0].data
         print_decision({"decision": data, "recommendations": data.get("recommended") or []})
     else:
-        click.echo("No decision was recorded yet. `prowess chat` makes one for each message.")
+        click.echo("No decision was recorded yet. `prowess chat` records one for each message.")
 
 
 def _read_account(path: str) -> dict[str, Any]:
