@@ -56,7 +56,7 @@ async def test_an_optimisation_is_started_and_shown(place):
     async with place.client() as client:
         with pytest.raises(NotFound):
             await client.optimize.start(OptimizationRequest(skill="nothing"))
-        with pytest.raises(Invalid, match="eval file of this machine"):
+        with pytest.raises(Invalid, match="eval file on this machine"):
             await client.optimize.start(OptimizationRequest(skill="triage", cases="cases.json"))
         started = await client.optimize.start(OptimizationRequest(skill="triage", method="phrases"))
         shown = await client.optimize.get(started.id[:8])

@@ -50,7 +50,7 @@ async def test_a_tool_that_runs_only_as_a_task_is_left_out_with_a_note(place, an
         await engine.connectors.add("notes", stdio("task"))
         tools, notes = await engine.connectors.tools("notes")
         assert [tool.name for tool in tools] == ["echo"]
-        assert notes == ["A tool that runs only as a task was left out: Prowess starts no tasks."]
+        assert notes == ["A tool that runs only as a task was left out: Prowess does not support tasks."]
 
 
 async def test_a_picture_is_left_out_of_the_data_of_a_result(place, ann, stdio):

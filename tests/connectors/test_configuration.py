@@ -92,7 +92,7 @@ async def test_a_connector_of_the_organization_runs_nothing_that_a_workspace_shi
         for name in ("time", "notes"):
             with pytest.raises(RunFailed):
                 await engine.connectors.tools(name)
-        with pytest.raises(Invalid, match="starts in none"):
+        with pytest.raises(Invalid, match="does not start in a workspace"):
             await engine.connectors.add("notes", {"command": sys.executable, "args": ["tools/notes.py"]})
         await engine.connectors.remove("notes")
     assert not canary.exists()

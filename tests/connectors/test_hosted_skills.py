@@ -211,7 +211,7 @@ async def test_an_approval_for_one_server_is_none_for_another(engine: Any, serve
 
 async def test_a_dynamic_skill_cannot_be_enabled(engine: Any, server: FakeSkillServer):
     server.entries[URI]["resources"] = "dynamic"
-    with pytest.raises(Refused, match="no approval can hold"):
+    with pytest.raises(Refused, match="no approval can cover"):
         await fetch(engine, server)
     assert await engine.approvals.list() == []
 

@@ -51,7 +51,7 @@ async def test_a_huge_list_of_tools_is_cut_and_an_endless_one_refused(place, ann
         await engine.connectors.add("many", stdio("many-tools"))
         tools, notes = await engine.connectors.tools("many")
         assert len(tools) == 500
-        assert notes == ["The connector has more than 500 tools; the first 500 are here."]
+        assert notes == ["The connector has more than 500 tools; only the first 500 are shown."]
         await engine.connectors.add("endless", stdio("endless-pages"))
         with pytest.raises(RunFailed, match="without end"):
             await engine.connectors.tools("endless")

@@ -39,7 +39,7 @@ async def test_code_of_an_agent_runs_no_skill_that_it_does_not_name(sandboxed):
     skill(sandboxed, "local", RUNS_OTHER)
     async with sandboxed.open(PERSON) as prowess:
         await created(prowess, "outer", RUNS_OTHER)
-        with pytest.raises(Refused, match="its allowed-tools do not include it"):
+        with pytest.raises(Refused, match="its `allowed-tools` does not include it"):
             await prowess.as_actor(AGENT).run("outer")
         assert (await prowess.as_actor(AGENT).run("local")).data == "ran"
 

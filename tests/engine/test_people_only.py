@@ -136,4 +136,4 @@ async def test_why_says_that_only_people_start_it(place: Any):
     place.write("deploy", FILES["a field"])
     async with place.open() as prowess:
         why = await prowess.why(ASKED, skill="deploy")
-        assert [step.why for step in why.steps] == ["only people start it, by its name"]
+        assert [step.why for step in why.steps] == ["only people can start it, by name"]

@@ -188,7 +188,7 @@ async def test_a_retry_gives_nobody_the_permissions_of_whoever_started_the_job(p
         await prowess.jobs.cancel("stop")
         station.gate.set()
         await prowess.policy.set("skill_enablement_policy", "admin-only")
-        with pytest.raises(Refused, match="only a person can start it again"):
+        with pytest.raises(Refused, match="only a person can retry it"):
             await prowess.as_actor(agent_of(person, name="helper")).jobs.retry("stop")
         await prowess.as_actor(replace(person, permissions=RUNNER)).jobs.retry("stop")
         ended = await prowess.jobs.wait("stop")
@@ -497,7 +497,7 @@ async def test_a_job_does_not_mix_versions_of_a_skill_and_stores_nothing_that_ma
         await prowess.skills.reload()
         await prowess.jobs.retry("mixed")
         stopped = await prowess.jobs.wait(job.id)
-        with pytest.raises(Conflict, match="has changed since the job began"):
+        with pytest.raises(Conflict, match="has changed since the job started"):
             await prowess.jobs.start_batch(request, ITEMS, name="mixed")
         place.write("line", skill_files(more="observability: {redact_fields: [n]}\n"))
         await prowess.skills.reload()

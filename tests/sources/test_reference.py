@@ -82,7 +82,7 @@ def test_a_source_string_means_what_it_says(text: str) -> None:
 def test_a_hidden_folder_without_a_dot_before_it_is_refused_with_its_path() -> None:
     with pytest.raises(Invalid, match="is not a source") as caught:
         parse_source(".claude/skills")
-    assert "A folder here is ./.claude/skills." in caught.value.hint
+    assert "For a local folder, use ./.claude/skills." in caught.value.hint
 
 
 def test_the_id_of_a_registry_is_refused_with_the_command_that_installs_it() -> None:

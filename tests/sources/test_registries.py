@@ -119,7 +119,7 @@ async def test_a_skill_can_be_named_by_its_page_and_by_its_repository_alone(here
         assert (by_page.slug, by_repository.slug) == ("postgres-triage", "only-skill")
         with pytest.raises(NotFound, match="names a repository with 2 skills"):
             await engine.registries.metadata("acme/runbooks")
-        with pytest.raises(Invalid, match="not the page of a skill"):
+        with pytest.raises(Invalid, match="not a page of a skill"):
             await engine.registries.metadata("https://example.org/acme/runbooks/x")
 
 

@@ -74,7 +74,7 @@ def test_other_files_under_a_published_version_are_a_conflict(world: World):
     response = publish(world, make_archive("greet", "1.0.0", "Other text."))
 
     assert (response.status, read(response)["code"]) == (409, "conflict")
-    assert "a version never changes" in read(response)["detail"]
+    assert "a published version cannot change" in read(response)["detail"]
 
 
 def test_a_yanked_version_keeps_its_bytes_and_its_number(world: World):
@@ -353,5 +353,5 @@ def test_an_answer_that_no_registry_gives_is_an_error_and_nothing_worse(body: by
             return HttpResponse(status=200, headers={}, body=body, url=request.url)
 
     publisher = Publisher(cast("HttpClient", Foreign()), "https://registry.example", "token")
-    with pytest.raises(Unavailable, match="not as a Prowess registry does"):
+    with pytest.raises(Unavailable, match="which a Prowess registry would not do"):
         asyncio.run(publisher.publish(make_package("greet")))

@@ -94,7 +94,7 @@ def test_files_that_changed_after_they_were_shown_are_not_installed(
     expect(dialog).to_contain_text("What release-notes is for.")
     registry.add("acme/runbooks/release-notes", files={"SKILL.md": skill_md("release-notes", body="Something else.")})
     dialog.get_by_role("button", name="Install").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("now sends other files")
+    expect(dialog.get_by_role("alert")).to_contain_text("now sends different files")
     assert shop.do(shop.engine.skills.cards()) == []
 
 

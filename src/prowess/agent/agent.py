@@ -229,7 +229,7 @@ async def _leave(begun: BegunTurn, error: ProwessError | None) -> None:
 
 def _check_message(message: str) -> str:
     if not message.strip():
-        raise Invalid("The message is empty.", hint="Write what you want to know or have done.")
+        raise Invalid("The message is empty.", hint="Write a question or a task.")
     if len(message) > MAX_MESSAGE_CHARS:
         raise TooLarge(
             f"The message has {len(message):,} characters; at most {MAX_MESSAGE_CHARS:,} are allowed.",

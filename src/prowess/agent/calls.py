@@ -154,7 +154,7 @@ class CallRunner:
             return
         emit(ToolStarted(id=call.id, name=call.name, arguments=call.arguments))
         if repeated:
-            failure = not_made("repeated-call", "You made this same call before in this turn.", _STOP)
+            failure = not_made("repeated-call", "You already made this call in this turn.", _STOP)
             await self._end(call, failure, emit, ok=False)
             return
         answer = await self.tools.attempt(call.name, call.arguments)
@@ -180,7 +180,7 @@ class CallRunner:
             return None
 
 
-_GO_ON = "Go on without it, or tell the user what you need it for."
+_GO_ON = "Continue without it, or tell the user what you need it for."
 _CHECK = "Check whether it took effect before you call it again."
 _STOP = "Use the results that you have, try something else, or tell the user what is missing."
 

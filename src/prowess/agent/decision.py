@@ -257,7 +257,7 @@ def plan_research(message: str, readable: str, tools: Mapping[str, Tool]) -> lis
     if _SCOUT in _helpers(tools):
         task = f"Look up what is needed to answer this message, and report it:\n\n{message[:_TASK_CHARS]}"
         lookups.append(
-            Lookup(tool=DELEGATE, arguments={"role": _SCOUT, "task": task}, reason="The scout looks further.")
+            Lookup(tool=DELEGATE, arguments={"role": _SCOUT, "task": task}, reason="The scout is searching further.")
         )
     return [lookup for lookup in lookups if query and lookup.tool in tools]
 

@@ -89,7 +89,9 @@ class _Delegation:
         Raise `ApprovalRequired` if it waits for a person, and `RunFailed` if it did not come to an end.
         """
         if role not in self.helpers:
-            raise Invalid(f"Tasks cannot be given to {role[:80]!r}.", hint=f"Use one of: {', '.join(self.helpers)}.")
+            raise Invalid(
+                f"Tasks cannot be delegated to {role[:80]!r}.", hint=f"Use one of: {', '.join(self.helpers)}."
+            )
         own = await self._open(role, task)
         before = await self._agent.get(own.id)
         # The same call goes on with the same conversation after an approval or an interruption.
@@ -109,12 +111,12 @@ class _Delegation:
         finally:
             await self._count(before)
         if ended is None:
-            raise RunFailed(f"The {role} was interrupted.", hint="Give it the task again.")
+            raise RunFailed(f"The {role} was interrupted.", hint="Delegate the task again.")
         if ended.state == "waiting":
             raise ApprovalRequired(
                 f"The {role} waits for a person to approve a call.",
                 approval_id=ended.approvals[0],
-                hint="It goes on by itself once the person has answered.",
+                hint="It continues by itself once the person has answered.",
             )
         return _report(role, own, ended, used)
 

@@ -181,7 +181,7 @@ class Journal:
                 if not conversations.hold_lease(connection, self.row.id, self.holder, changes):
                     raise Conflict(
                         "Another process has taken over this conversation.",
-                        hint="Look at it again, and send the message again if it has no answer.",
+                        hint="Reload it, and send the message again if it has no answer.",
                     )
                 if noted is not None:
                     conversations.set_detail(connection, noted)

@@ -208,7 +208,7 @@ class TurnLoop:
                         break
                     yield update
         except TimeoutError:
-            hint = "Send another message to go on."
+            hint = "Send another message to continue."
             ended = self._stopped("turn-timeout", f"The turn took longer than {TURN_SECONDS:g} seconds.", hint)
         except ProwessError as error:
             # A limit of ours stops a turn; anything else is a failure.
@@ -243,7 +243,7 @@ class TurnLoop:
         if self.journal.messages[-1].role == "assistant":
             return self._ended("done")
         if len(self.journal.steps) >= MAX_STEPS:
-            hint = "Send another message to go on."
+            hint = "Send another message to continue."
             return self._stopped("step-limit", f"The turn reached the limit of {MAX_STEPS} model requests.", hint)
         return None
 

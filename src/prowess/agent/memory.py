@@ -122,5 +122,5 @@ async def recall(memory: Memory | None, message: str, session: Session) -> str:
             return (await memory.recall(message, session=session))[: 4 * RECALL_CHARS]
     # A turn must not fail because of a memory, which may be anything that an application passes.
     except Exception:  # noqa: BLE001
-        _log.warning("The memory %s failed; the turn goes on without it.", type(memory).__name__, exc_info=True)
+        _log.warning("The memory %s failed; the turn continues without it.", type(memory).__name__, exc_info=True)
         return ""

@@ -146,7 +146,7 @@ class ConversationRecords(Part):
                 raise _busy(row.id)
             messages = _whole_turns(conversations.list_messages(connection, row.id, limit=HISTORY_MESSAGES))
             if not message and not messages:
-                raise NotFound("This conversation has no message to go on with.", hint="Send a message first.")
+                raise NotFound("This conversation has no message to continue from.", hint="Send a message first.")
             row = replace(row, **changes)
             added = _make_question(row, messages, resources.runner.redact(message)) if message else []
             conversations.add_messages(connection, added)

@@ -25,7 +25,7 @@ def find_collision(store: Store, outline: SkillOutline, hidden: Hidden) -> str |
 
 def describe_collision(slug: str, used: str, others: Sequence[str]) -> str:
     """Return which sources have a skill of one name, and which one is used."""
-    return f"Several sources have a skill {slug!r}: {used!r} is used, {' and '.join(map(repr, others))} not."
+    return f"Several sources have a skill {slug!r}: {used!r} is used, {' and '.join(map(repr, others))} ignored."
 
 
 def check_strictly(merged: Mapping[str, list[tuple[Store, SkillCard]]], faults: Sequence[Fault]) -> None:

@@ -82,7 +82,7 @@ def digest_conflict(slug: str, expected: str, actual: str) -> Conflict:
     """Return the error for a write against an outdated digest."""
     return Conflict(
         f"The skill {slug!r} changed: its digest is now {actual[:12]}, not {expected[:12]}.",
-        hint="Read it again, review the difference, and repeat your change.",
+        hint="Reload it, review the difference, and repeat your change.",
     )
 
 

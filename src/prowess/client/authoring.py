@@ -100,7 +100,7 @@ class Optimizations(Part):
         if not isinstance(request.model, str) or not isinstance(request.evaluation_model, str):
             raise Invalid("A server cannot use a model object.", hint="Pass the name of a model.")
         if request.cases:
-            raise Invalid("A server cannot read an eval file of this machine.", hint="Put the cases into the skill.")
+            raise Invalid("A server cannot read an eval file on this machine.", hint="Put the cases into the skill.")
         shared = ("artifact", "method", "metric", "repeats", "model", "evaluation_model", "template", "traces")
         body = {
             **{name: getattr(request, name) for name in shared},

@@ -342,5 +342,5 @@ def _find_server(url: str, token: str, token_file: Path | None) -> tuple[str, st
         found = read_secret(settings.home / SERVER_TOKEN_FILE) or ""
     # The message does not contain the token.
     if found and (not found.isascii() or not found.isprintable() or " " in found):
-        raise Invalid("The token contains characters that no token has.", hint="Check PROWESS_TOKEN or the token file.")
+        raise Invalid("The token contains invalid characters.", hint="Check PROWESS_TOKEN or the token file.")
     return chosen, found

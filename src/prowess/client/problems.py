@@ -47,7 +47,7 @@ TEMPORARY = (429, 502, 503, 504)
 """Statuses after which the same request may succeed. Prowess also answers 502 if a run failed, with a code of its own."""
 
 _HINTS = {
-    401: "Pass a valid token: PROWESS_TOKEN, `--token-file FILE`, or `token=` in Python. An administrator makes one with "
+    401: "Pass a valid token: PROWESS_TOKEN, `--token-file FILE`, or `token=` in Python. An administrator can create one with "
     "`prowess token create`.",
     421: "Use a host name that the server is served under, or start it with `prowess serve --host NAME`.",
 }
@@ -61,7 +61,7 @@ def error_of(response: httpx2.Response) -> ProwessError:
         # Following it would send the token to wherever the redirect points.
         return Invalid(
             f"The server redirects to {response.headers.get('location', 'another address')[:200]!r}.",
-            hint="Redirects are not followed, because they would take the token along. Use that address if you trust it.",
+            hint="Prowess does not follow redirects, because they would pass the token on. Use that address if you trust it.",
         )
     fields = _read_problem(response)
     if fields is None:
@@ -69,7 +69,7 @@ def error_of(response: httpx2.Response) -> ProwessError:
     if fields["code"] == "no-such-route":
         return Invalid(
             f"The server has no {response.request.method} {response.request.url.path}.",
-            hint="It has another version. Install the same version of Prowess on both sides.",
+            hint="Client and server have different versions. Install the same version of Prowess on both.",
         )
     error = make_error(fields, status=status, retry_after=retry_after(response))
     # What the server says about these is meant for people who write requests by hand.
@@ -129,7 +129,7 @@ def _foreign_error(response: httpx2.Response) -> ProwessError:
     if status == 403:
         return Refused(f"The server refused the request: {_text(response.text)[:200] or 'no reason given'}")
     return Invalid(
-        f"{url.host} answered {status}, but not as a Prowess server does.",
+        f"{url.host} answered {status}, which a Prowess server would not do.",
         hint="Check the URL. It is the address that `prowess serve` prints, without a path.",
     )
 

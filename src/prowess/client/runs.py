@@ -87,7 +87,8 @@ class Runs(Part):
                         raise make_error(data, status=int(data.get("status") or 0))
                     return decode_result(data["run"], error=make_error(data, status=int(data.get("status") or 0)))
         raise TryLater(
-            "The connection ended before the run did.", hint="`prowess traces` shows what became of it; run it again."
+            "The connection ended before the run did.",
+            hint="`prowess traces` shows the outcome. Run it again if needed.",
         )
 
 

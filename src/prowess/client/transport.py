@@ -277,7 +277,8 @@ def read_json(response: httpx2.Response) -> Any:
         return response.json(object_hook=_keep_commands)
     except (ValueError, RecursionError) as error:
         raise Invalid(
-            f"{response.request.url.host} did not answer with JSON, as a Prowess server does.", hint="Check the URL."
+            f"{response.request.url.host} did not answer with JSON, so it is probably not a Prowess server.",
+            hint="Check the URL.",
         ) from error
 
 

@@ -90,14 +90,14 @@ def call_subject(
     bound = json.dumps([connector.digest, tool.digest, arguments], sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(bound.encode()).hexdigest()
     requests = [f"calls the tool {tool.name} of the connector {connector.name} ({config.where})"]
-    requests.append("the server says that it only reads" if tool.reads else "it may change something")
+    requests.append("read-only, according to the server" if tool.reads else "it may make changes")
     if dict(connector.tools).get(tool.name, tool.digest) != tool.digest:
         requests.append("its definition has changed since you allowed it")
     return Subject(
         slug=f"connector:{connector.name}/{tool.name}",
         digest=digest,
         title=f"{connector.name}: {tool.name}",
-        description=f"The server describes it so: {tool.description}" if tool.description else "",
+        description=f"The server's description: {tool.description}" if tool.description else "",
         scope=connector.scope,
         # Each call is its own subject: other arguments are not a change of an earlier call.
         origin=f"{connector.scope} connector {connector.name}, call {digest[:12]}",

@@ -212,7 +212,7 @@ def _import_entry(raw_name: str, entry: Any) -> ImportedConnector:
     if kind not in ("stdio", "http", "streamable-http", "streamableHttp"):
         raise Refused(
             f"The server {clean_text(raw_name, limit=80)!r} uses the transport {clean_text(str(kind), limit=40)!r}.",
-            hint="Connectors speak stdio and streamable HTTP.",
+            hint="Connectors support stdio and streamable HTTP.",
         )
     notes: list[str] = []
     known = {"type", "command", "args", "env", "url", "headers"}

@@ -103,7 +103,7 @@ class Session:
     def hint(self) -> str:
         """The hint for a failure, with the end of the server's error output, which helps to find the cause."""
         stderr = self.link.stderr if self.link else ""
-        look = f"Look at it: `prowess connector show {self.opener.name}`."
+        look = f"Run `prowess connector show {self.opener.name}`."
         return f"{look} It wrote: {_short(stderr)}" if stderr else look
 
     async def close(self) -> None:
@@ -287,7 +287,7 @@ class Pool:
         if left > 0:
             raise TryLater(
                 f"The connector {opener.name!r} failed {breaker.failures} times in a row, last: {breaker.reason}",
-                hint=f"It is tried again in {max(1, round(left))} seconds. Go on with other work until then.",
+                hint=f"It is tried again in {max(1, round(left))} seconds. Continue with other work until then.",
             )
         # One attempt: others are refused until it succeeds. If it fails, the connector is refused again.
         breaker.until = self._clock() + REFUSED_SECONDS

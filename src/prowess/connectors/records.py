@@ -118,7 +118,7 @@ class ConnectorRecords:
         foreign = [name for name in config.variables if not name.startswith(REMOTE_PREFIX)]
         if foreign or config.private:
             raise Refused(
-                f"The variable {foreign[0]} of the server cannot be used from another machine."
+                f"The server's variable {foreign[0]} cannot be used from another machine."
                 if foreign
                 else "An address that is not public can only be allowed on the machine itself.",
                 hint=f"The operator can set a variable whose name begins with {REMOTE_PREFIX}.",
@@ -130,7 +130,7 @@ class ConnectorRecords:
         named = workspace_paths(self._context.resources.workspace, config) if scope == "org" else []
         if named:
             raise Invalid(
-                f"{clean_text(named[0], limit=80)!r} is in this workspace, and a connector of the organization starts in none.",
+                f"{clean_text(named[0], limit=80)!r} is in this workspace, but a connector of the organization does not start in a workspace.",
                 hint="Add `--scope workspace`, or give the full path.",
             )
         if scope == "workspace" and any(one.name == name and one.scope == "org" for one in self.read()):

@@ -61,7 +61,7 @@ def read_result(connector: str, tool: str, result: Any, redactor: Redactor) -> C
     if len(joined) > MAX_RESULT_CHARS * 2 or len(whole) > len(text) >= MAX_RESULT_CHARS:
         notes.append(f"The result was cut after {MAX_RESULT_CHARS:,} characters. Ask for less data.")
     if len(blocks) > _MAX_BLOCKS:
-        notes.append(f"The result has {len(blocks):,} parts; the first {_MAX_BLOCKS} are here.")
+        notes.append(f"The result has {len(blocks):,} parts; only the first {_MAX_BLOCKS} are shown.")
     structured = _read_structured(result.structured_content, blocks, redactor, notes)
     return CallResult(
         connector=connector,

@@ -188,7 +188,7 @@ async def _receive(process: ServerProcess, reader: asyncio.StreamReader, receive
             except (ValueError, RecursionError):
                 bad += 1
                 if bad > _MAX_BAD_LINES:
-                    process.failure = RunFailed("The server does not speak MCP.", hint="Check the command.")
+                    process.failure = RunFailed("The server does not support MCP.", hint="Check the command.")
                     return
                 continue
             await received.send(make(message))

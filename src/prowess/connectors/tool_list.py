@@ -66,13 +66,13 @@ async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool
         page = await client.list_tools(cursor=cursor, cache_mode="bypass")
         for tool in page.tools:
             if len(tools) >= MAX_TOOLS:
-                notes.append(f"The connector has more than {MAX_TOOLS} tools; the first {MAX_TOOLS} are here.")
+                notes.append(f"The connector has more than {MAX_TOOLS} tools; only the first {MAX_TOOLS} are shown.")
                 return list(tools.values()), notes
             whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
             connector_tool = _make_tool(connector, whole)
             # A person would be asked about a call that the server refuses.
             if json_object(whole.get("execution")).get("taskSupport") == "required":
-                notes.append("A tool that runs only as a task was left out: Prowess starts no tasks.")
+                notes.append("A tool that runs only as a task was left out: Prowess does not support tasks.")
             elif connector_tool is None or connector_tool.name in tools:
                 notes.append("A tool with an invalid or repeated name was left out.")
             else:
@@ -80,7 +80,7 @@ async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool
         cursor = page.next_cursor
         if not cursor:
             return list(tools.values()), list(dict.fromkeys(notes))
-    raise RunFailed(f"The connector {connector!r} sends its list of tools without end.", hint="Remove the connector.")
+    raise RunFailed(f"The connector {connector!r} sends an endless list of tools.", hint="Remove the connector.")
 
 
 def _make_tool(connector: str, whole: dict[str, Any]) -> ConnectorTool | None:

@@ -112,7 +112,7 @@ class Approvals(Part):
         """Return an approval whose files are to be shown; raise `Refused` for an agent, which may not see them."""
         if not self._context.actor.is_person:
             raise Refused(
-                "Only a person may see the files of a request.",
+                "Only a person can see the files of a request.",
                 hint="Tell the user the id of the request: `prowess approvals show ID` shows its files.",
             )
         return await self.get(approval_id)

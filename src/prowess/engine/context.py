@@ -346,7 +346,7 @@ def check_message(message: str, limit: int) -> None:
     check_string(message, "The message")
     check_limit(limit)
     if not message.strip():
-        raise Invalid("The message is empty.", hint="Give the words for which a skill is needed.")
+        raise Invalid("The message is empty.", hint="Write what you need a skill for.")
 
 
 def check_string(value: str, what: str) -> None:

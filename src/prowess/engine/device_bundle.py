@@ -181,8 +181,8 @@ class BundleReader:
                 f"{self._location.shown} lacks the files of {one.slug!r}.", hint=repair_hint(self._channel.name)
             )
         damaged = Refused(
-            f"The files of {one.slug!r} at {self._location.shown} are not those that were pushed.",
-            hint="Nothing was changed here. Somebody has changed them, or a transfer is not complete. "
+            f"The files of {one.slug!r} at {self._location.shown} differ from those that were pushed.",
+            hint="Nothing was changed here. Either someone changed them, or a transfer is incomplete. "
             f"To repair them: {repair_hint(self._channel.name)}",
         )
         try:

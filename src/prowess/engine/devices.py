@@ -158,7 +158,9 @@ class Devices:
                     f"{unknown[0]!r} is not in conflict.", hint="Run `prowess sync status` to see the conflicts."
                 )
             if both := sorted(theirs & mine):
-                raise Invalid(f"{both[0]!r} cannot stay and be replaced.", hint="Pass --theirs or --mine, not both.")
+                raise Invalid(
+                    f"{both[0]!r} cannot be both kept and replaced.", hint="Pass --theirs or --mine, not both."
+                )
             changes: list[DeviceChange] = []
             for channel in channels:
                 if channel.bundle is not None:
@@ -220,8 +222,8 @@ class Devices:
         last = self._state.last(location.shown, place, name)
         if bundle and bundle.generation < last.generation:
             raise Refused(
-                f"{location.shown} has an older state than the one of your last sync.",
-                hint="Somebody has put back an old bundle. Push from a device that is up to date to another location.",
+                f"{location.shown} has an older state than at your last sync.",
+                hint="Someone has restored an old bundle. From a device that is up to date, push to another location.",
             )
         return Channel(
             name=name,

@@ -214,7 +214,7 @@ def _find_damage(stores: Stores) -> Unavailable | None:
         return None
     names = ", ".join(f"{name} ({count})" for name, count in list(found.items())[:5])
     return Unavailable(
-        f"The database {database.location} has values of wrong types, which another program wrote: {names}.",
+        f"The database {database.location} has values of the wrong type, written by another program: {names}.",
         hint="Restore it from a backup with `prowess restore`, or correct these values.",
     )
 
@@ -251,7 +251,7 @@ def _check_installed(settings: Settings) -> list[Finding]:
             detail = f"{len(bad)} of {len(known)} differ from the lock file: {', '.join(bad[:10])}"
             findings.append(Finding(name=name, status="warning", detail=detail, hint=hint))
         elif known:
-            findings.append(Finding(name=name, status="ok", detail=f"{len(known)} as the lock file records them"))
+            findings.append(Finding(name=name, status="ok", detail=f"{len(known)} match the lock file"))
     return findings
 
 

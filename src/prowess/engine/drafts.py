@@ -293,4 +293,4 @@ def _try_message(context: Context, own: Any, found: list[Recommendation], messag
 def _say_why_not(description: str) -> str:
     if not description:
         return "The draft has no description, so it is not ranked."
-    return f"The draft is not among the first {RANKING_DEPTH} skills."
+    return f"The draft does not rank among the first {RANKING_DEPTH} skills."

@@ -341,9 +341,7 @@ def _read_signature(fetched: FetchedSkill) -> tuple[Signature | None, str]:
     kind = kind_of(fetched.signature)
     signer = verify(fetched.package.digest, fetched.signature).identity if kind == "ed25519" else ""
     # A bundle proves who signed only together with the identity that is expected, which nobody has given here.
-    return Signature(
-        text=text, kind=kind, identity=signer
-    ), signer or "someone, by a Sigstore bundle that is not verified"
+    return Signature(text=text, kind=kind, identity=signer), signer or "an unverified signer (Sigstore bundle)"
 
 
 def _compare_signers(before: KnownSkill | None, new: NewSkill) -> tuple[Problem, ...]:
@@ -352,7 +350,7 @@ def _compare_signers(before: KnownSkill | None, new: NewSkill) -> tuple[Problem,
     now = new.signature.identity if new.signature else ""
     if old is None or not old.identity or old.identity == now:
         return ()
-    message = f"It was signed by {old.identity}, and now by {now or 'nobody who can be verified'}."
+    message = f"It was signed by {old.identity}, and is now signed by {now or 'nobody who can be verified'}."
     hint = "Ask the publisher before you update."
     return (Problem(code="signer-changed", severity="warning", message=message, hint=hint),)
 

@@ -222,7 +222,7 @@ class Installs(Part):
         there = workspace / source
         if "/" in source and not source.startswith((".", "/", "~")) and "://" not in source and there.exists():
             raise NotFound(
-                f"{source[:200]!r} means a repository on GitHub, but there is a folder of that name here.",
+                f"{source[:200]!r} stands for a repository on GitHub, but a folder with that name exists here.",
                 hint=f"For the folder, use ./{source[:200]}; for the repository, github:{source[:200]}.",
             )
         return parse_source(source, base=workspace)

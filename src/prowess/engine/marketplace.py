@@ -49,7 +49,7 @@ class Marketplace(Part):
         from prowess.engine.sources import Sources
 
         if not is_operator(self._context.actor):
-            raise Refused("Only the operator syncs everything.", hint="Sync your own sources: prowess source sync")
+            raise Refused("Only the operator can sync everything.", hint="Sync your own sources: prowess source sync")
         system, error = None, None
         try:
             system = await self.refresh_system_skills()
@@ -68,7 +68,7 @@ class Marketplace(Part):
         resources = self._context.resources
         settings = resources.marketplace
         if not is_operator(self._context.actor):
-            raise Refused("Only the operator refreshes system skills.", hint="Ask the operator of this server.")
+            raise Refused("Only the operator can refresh system skills.", hint="Ask the operator of this server.")
         if not settings.system_url:
             return None
         client = RoutedClient(resources.fetch_context().client, route_to(settings.system_url))

@@ -35,7 +35,7 @@ def find_by_id(
     is_possible = id.isprintable() and len(id) >= SHORTEST_ID
     rows = read_rows(context, find, ()) if is_possible else ()
     if len(rows) > 1:
-        raise Invalid(f"{id[:80]!r} is the beginning of several ids.", hint="Give more of its characters.")
+        raise Invalid(f"{id[:80]!r} matches the beginning of several ids.", hint="Give more of its characters.")
     if not rows:
         raise NotFound(f"No {noun} {id[:80]!r}.", hint=f"`{listed_by}` shows all.")
     return rows[0]

@@ -85,8 +85,8 @@ class Registries(Part):
         shows_texts, client = await offload(self._permit)
         if not shows_texts:
             raise Refused(
-                "Only a person may read a skill that nobody has accepted.",
-                hint="Call fetch_registry_skill; the person who is asked sees the skill.",
+                "Only a person can read a skill that nobody has accepted.",
+                hint="Call fetch_registry_skill: it asks a person, who then sees the skill.",
             )
         from prowess.sources.registries.table import find_registry_skill
 
@@ -138,11 +138,11 @@ class Registries(Part):
         actor = self._context.actor
         actor.require("skills.write")
         if not actor.is_person:
-            raise Refused("Only a person may install a skill of a registry.", hint="Tell the user its id.")
+            raise Refused("Only a person can install a skill from a registry.", hint="Tell the user its id.")
         chosen: Scope = scope or ("org" if actor.organization else "account")
         if chosen not in SOURCE_SCOPES:
             raise Invalid(
-                f"A skill of a registry cannot be kept in the {chosen} scope.",
+                f"A skill from a registry cannot be stored in the {chosen} scope.",
                 hint=f"Use one of: {', '.join(SOURCE_SCOPES)}.",
             )
         _, client = await offload(self._permit)
@@ -150,8 +150,8 @@ class Registries(Part):
         fetched = await named.registry.download(named.id)
         if digest and fetched.package.digest != digest:
             raise Conflict(
-                f"The registry now sends other files for {fetched.path!r} than were shown.",
-                hint=f"Look at them again: `prowess registry show {named.registry.name}:{fetched.path}`.",
+                f"The registry now sends different files for {fetched.path!r} than it showed before.",
+                hint=f"Review them again: `prowess registry show {named.registry.name}:{fetched.path}`.",
             )
         await offload(self._check_slug, fetched.package, slug)
         provenance = Provenance(
@@ -168,7 +168,8 @@ class Registries(Part):
         found = accepted_skill(accept(package, self._context.resources.limits))[0].slug
         if slug and found != slug:
             raise Conflict(
-                f"The files call the skill {found!r}, not {slug!r}.", hint=f"Use the slug {found!r}, or none."
+                f"The files call the skill {found!r}, not {slug!r}.",
+                hint=f"Use the slug {found!r}, or leave out the slug.",
             )
 
     def _open(self, registry: str) -> tuple[bool, Registry]:

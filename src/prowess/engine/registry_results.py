@@ -148,7 +148,7 @@ def _problems(report: ValidationReport, entry: RegistryEntry) -> tuple[dict[str,
     problems = [asdict(problem) for problem in report.problems]
     skill = report.reading.skill
     if skill is not None and skill.name.casefold() != entry.skill_id.casefold():
-        message = f"The registry calls it {entry.skill_id!r}, and its own files call it {skill.slug!r}."
+        message = f"The registry calls it {entry.skill_id!r}, but its own files call it {skill.slug!r}."
         problems.append(
             {"code": "other-name", "severity": "warning", "message": message, "hint": "", "field": None, "line": None}
         )

@@ -259,8 +259,8 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
     if subject.reach and call.run.trust != "local" and tool not in call.skill.allowed_tools:
         call.notes.receipt.refuse("skills", subject.slug)
         raise Refused(
-            f"{call.skill.slug!r} may not run {subject.slug!r}, which reaches outside the sandbox: its allowed-tools do not include it.",
-            hint=f"Add `{tool}` to its allowed-tools.",
+            f"{call.skill.slug!r} may not run {subject.slug!r}, which reaches outside the sandbox: its `allowed-tools` does not include it.",
+            hint=f"Add `{tool}` to its `allowed-tools`.",
         )
 
 
@@ -303,7 +303,7 @@ def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
 def changed_skill(slug: str) -> Conflict:
     """Return the error for a job whose skill is no longer the one that it began with."""
     return Conflict(
-        f"The skill {slug!r} has changed since the job began, so the job cannot go on.",
+        f"The skill {slug!r} has changed since the job started, so the job cannot continue.",
         hint=f"Start another job, or restore the version of the job: `prowess history {slug}` and `prowess rollback`.",
     )
 

@@ -147,7 +147,7 @@ def _is_role_pack(context: Context, skill: SkillCard | SkillOutline) -> bool:
 def _explain_unranked(context: Context, skill: SkillOutline) -> str:
     """Return why a skill is not ranked for any message; '' if it could be for another one."""
     if skill.people_only:
-        return "only people start it, by its name"
+        return "only people can start it, by name"
     if _is_role_pack(context, skill):
         return "built-in role packs are not matched"
     with suppress(ProwessError):

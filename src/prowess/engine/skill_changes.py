@@ -40,7 +40,7 @@ def change_row(context: Context, address: str, change: SkillChange) -> SkillRow:
         if not is_on and not context.actor.is_person:
             raise not_found(address)
         if change.expected and skill.digest not in change.expected:
-            raise Conflict(f"The skill {skill.slug!r} has changed.", hint="Read the skill again and repeat the change.")
+            raise Conflict(f"The skill {skill.slug!r} has changed.", hint="Reload the skill and repeat the change.")
         if change.scope not in (None, skill.scope):
             raise Invalid(
                 f"The skill {skill.slug!r} is in the {skill.scope} scope and cannot be moved.",

@@ -388,7 +388,7 @@ def _read_expected(store: Store, skill: Skill, expected: str) -> Package:
 
 
 def _changed(slug: str) -> Conflict:
-    return Conflict(f"The skill {slug!r} changed in the meantime.", hint="Read the skill again and repeat the change.")
+    return Conflict(f"The skill {slug!r} changed in the meantime.", hint="Reload the skill and repeat the change.")
 
 
 def check_not_frozen(store: Store, slug: str) -> None:

@@ -76,7 +76,7 @@ def install_reading(context: Context, reading: Reading, provenance: Provenance, 
         if installed is None or not _is_from(installed, provenance):
             raise DuplicateSkill(
                 f"The slug {slug!r} is already taken in the {store.scope} scope.",
-                hint="Delete or rename that skill first. A skill from elsewhere never hides one of yours.",
+                hint="Delete or rename that skill first. A fetched skill never replaces one of yours.",
             )
         if digest == reading.package.digest:
             return installed

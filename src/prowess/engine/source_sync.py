@@ -92,8 +92,8 @@ class SourceSync:
         except SyncStopped as stopped:
             raise Conflict(
                 f"The sync of the source {self._source.name!r} was stopped: the source was deleted or changed, or another"
-                " sync of it began.",
-                hint="Look at the source, and sync it again if it is still there.",
+                " sync of it started.",
+                hint="Check the source, and sync it again if it still exists.",
             ) from stopped
         except BaseException:
             with suppress(ProwessError):
@@ -305,7 +305,7 @@ def _scopes_of(stores: Collection[Store]) -> dict[str, str]:
 def _is_running(source: Source) -> Conflict:
     return Conflict(
         f"Another sync of the source {source.name!r} is running.",
-        hint="Wait until it is done. A sync that was killed is forgotten after half a minute.",
+        hint="Wait until it is done. If that sync was killed, you can start a new one after 30 seconds.",
     )
 
 

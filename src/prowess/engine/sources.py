@@ -204,7 +204,7 @@ class Sources(Part):
         What is written is recorded under the name `source:ID`.
         """
         if not is_operator(self._context.actor):
-            raise Refused("Only the operator syncs the sources of all organizations.", hint="Sync your own sources.")
+            raise Refused("Only the operator can sync the sources of all organizations.", hint="Sync your own sources.")
         due = await self.list_due()
         return [result for source in due if (result := await self.sync_one_due(source)) is not None]
 
@@ -215,7 +215,7 @@ class Sources(Part):
     async def list_automatic(self) -> list[Source]:
         """Return the sources with the policy `auto` of all organizations. Only the operator can."""
         if not is_operator(self._context.actor):
-            raise Refused("Only the operator lists the sources of all organizations.", hint="List your own sources.")
+            raise Refused("Only the operator can list the sources of all organizations.", hint="List your own sources.")
         return await offload(read_rows, self._context, sources.list_automatic, [])
 
     async def sync_one_due(self, source: Source) -> SyncResult | None:
@@ -224,7 +224,7 @@ class Sources(Part):
         None also for one that cannot be synced at all, such as a damaged one, which is logged: other organizations' come next.
         """
         if not is_operator(self._context.actor):
-            raise Refused("Only the operator syncs the sources of all organizations.", hint="Sync your own sources.")
+            raise Refused("Only the operator can sync the sources of all organizations.", hint="Sync your own sources.")
         # Recorded in the organization under the name of the source: nobody there asked for it.
         resources = self._context.resources.of(source.organization_id, source.user_id)
         own = Actor(
@@ -266,7 +266,7 @@ class Sources(Part):
         chosen = scope or ("org" if self._context.actor.organization else "account")
         if chosen not in SOURCE_SCOPES:
             raise Invalid(
-                f"The skills of a source cannot be kept in the {chosen} scope.",
+                f"The skills of a source cannot be stored in the {chosen} scope.",
                 hint=f"Use one of: {', '.join(SOURCE_SCOPES)}.",
             )
         return chosen

@@ -311,7 +311,7 @@ class Trust(Part):
             folders = [folder for folder in list_folders(connection, actor.owner) if folder.folder in (target, real)]
             if any(one.user_id != actor.user for one in (*skills, *folders)) and not actor.admin:
                 raise Refused(
-                    f"{target[:200]!r} was accepted for the whole organization, so only an administrator can revoke it.",
+                    f"{target[:200]!r} was accepted for the whole organization, so only an administrator can stop trusting it.",
                     hint="Ask an administrator to revoke it.",
                 )
             revoke_acceptances(connection, [skill.id for skill in skills], actor.label)

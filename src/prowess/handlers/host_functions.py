@@ -239,8 +239,8 @@ def check_may_run(skill: Skill, slug: str, trust: Trust) -> None:
     says_nothing = trust == "local" and not skill.allowed_tools
     if not says_nothing and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):
         raise Refused(
-            f"{skill.slug!r} may not run the skill {slug[:60]!r}: its allowed-tools do not include it.",
-            hint=f"Add `{tool}` to its allowed-tools, or `run_skill` to allow all skills.",
+            f"{skill.slug!r} may not run the skill {slug[:60]!r}: its `allowed-tools` does not include it.",
+            hint=f"Add `{tool}` to its `allowed-tools`, or `run_skill` to allow all skills.",
         )
 
 

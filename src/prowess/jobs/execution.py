@@ -293,7 +293,7 @@ class Execution:
                 if (await self._acting(job)).actor.permissions != engine.actor.permissions:
                     raise Refused(
                         "The permissions of the user have changed while the job waited.",
-                        hint=f"`prowess jobs retry {job.name}` runs it with the present ones.",
+                        hint=f"`prowess jobs retry {job.name}` runs it with the current permissions.",
                     ) from None
 
     async def _store_progress(self, job: JobRow, progress: _Progress) -> None:
@@ -331,7 +331,7 @@ class Execution:
         if left or counts.failed:
             state = "stopped" if left else "failed"
             many = (
-                f"{left:,} of {job.total:,} items were not done"
+                f"{left:,} of {job.total:,} items were not processed"
                 if left
                 else f"{counts.failed:,} of {job.total:,} items failed"
             )

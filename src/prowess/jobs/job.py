@@ -110,7 +110,7 @@ def stored_request(row: JobRow, inputs: JsonObject | None, *, run_id: str) -> Ru
     with reading(f"The job {row.name!r}"):
         request = row.request
         limit: float | None = request.get("max_spend")
-        hint = f"Go on with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
+        hint = f"Continue with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
         spend_limit = None if limit is None else SharedSpendLimit(name=f"job:{row.id}", limit=limit, hint=hint)
         return RunRequest(
             slug=row.skill_slug,

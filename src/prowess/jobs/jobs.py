@@ -311,7 +311,7 @@ class Jobs:
             values |= {**cleared, "attempt": row.attempt + 1, "actor": self._retrying_actor(row)}
             changed = jobs.change(connection, row.id, values, states=(row.state,), attempt=row.attempt)
             if changed is None:
-                raise Conflict(f"The job {row.name!r} was changed by somebody else.", hint="Look at it again.")
+                raise Conflict(f"The job {row.name!r} was changed by someone else.", hint="Reload it, then try again.")
             append_event(connection, changed)
             return changed
 
@@ -320,8 +320,8 @@ class Jobs:
         actor, starter = self._context.actor, stored_actor(row.actor)
         if starter.is_person and not actor.is_person:
             raise Refused(
-                f"A person started the job {row.name!r}, so only a person can start it again.",
-                hint="Start a job of your own, or ask the person to retry this one.",
+                f"A person started the job {row.name!r}, so only a person can retry it.",
+                hint="Start your own job, or ask the person to retry this one.",
             )
         return actor_record(replace(starter, permissions=starter.permissions & actor.permissions))
 
@@ -365,7 +365,7 @@ def _identity(row: JobRow) -> tuple[object, ...]:
 
 def _plain_inputs(request: RunRequest) -> JsonObject:
     if callable(request.inputs):
-        raise Invalid("A job needs its inputs when it is started.", hint="Pass an object.")
+        raise Invalid("The inputs of a job must be given when it is started.", hint="Pass an object.")
     return normalize_inputs(request.inputs)
 
 

@@ -274,9 +274,9 @@ class JobWorker:
             try:
                 await self._take_over()
             except ProwessError as error:
-                log.warning("The jobs of other workers could not be looked at: %s", error)
+                log.warning("Failed to check the jobs of other workers: %s", error)
             except Exception:
-                log.exception("The jobs of other workers could not be looked at.")
+                log.exception("Failed to check the jobs of other workers.")
 
     async def _watch(self) -> None:
         """Cancel the tasks of jobs that were cancelled, or that another worker has started again."""

@@ -178,7 +178,7 @@ def admit_settings(
     if admission.error is not None or not machine or not actor.is_tenant:
         return admission
     error = Refused(
-        f"{machine[0]} is about the machine of the server, so it cannot be changed over HTTP.",
+        f"{machine[0]} affects the server's machine, so it cannot be changed over HTTP.",
         hint=f"Ask the operator of the server to run `prowess policy set {machine[0]} …` there.",
     )
     [entry] = admission.audits

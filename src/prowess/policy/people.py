@@ -96,7 +96,7 @@ class People:
         def create(connection: sa.Connection) -> tuple[Organization, AuditEntry]:
             if not people.add_organization(connection, organization, title, recorded_name(actor, organization)):
                 raise Conflict(
-                    f"The organization id {organization!r} is taken. The ids of deactivated organizations stay taken.",
+                    f"The organization id {organization!r} is taken. Ids of deactivated organizations cannot be reused.",
                     hint="Choose another id.",
                 )
             found = people.get_organization(connection, organization)
@@ -174,7 +174,7 @@ class People:
             allowed = is_new or ((before is not None or is_operator(actor)) and people.is_active_user(connection, user))
             if not allowed:
                 raise Conflict(
-                    f"The user id {user!r} is taken. The ids of deactivated users stay taken.",
+                    f"The user id {user!r} is taken. Ids of deactivated users cannot be reused.",
                     hint="Choose another id.",
                 )
             people.put_member(connection, target, user, role=role, permissions=granted, by=recorded_name(actor, target))
@@ -270,7 +270,7 @@ class People:
     @logs_refusals("member")
     def bind_identity(self, actor: Actor, user: str, *, issuer: str, subject: str, organization: str = "") -> Member:
         """Let an account at an OpenID Connect provider sign in as a member. Raise `Conflict` if it is bound already."""
-        target = _managed(actor, organization, "bind accounts to members")
+        target = _managed(actor, organization, "link accounts to members")
         for text in (issuer, subject):
             if not text.strip() or len(text) > _SUBJECT_LIMIT or has_control_chars(text):
                 raise Invalid(f"Invalid issuer or subject {text[:80]!r}.", hint="Copy both from the provider.")
@@ -280,7 +280,7 @@ class People:
             if not people.add_identity(
                 connection, user, issuer=issuer, subject=subject, by=recorded_name(actor, target)
             ):
-                raise Conflict("This account is bound to a user already.", hint="Check the subject.")
+                raise Conflict("This account is already linked to a user.", hint="Check the subject.")
             entry = audit_entry(actor, target, "member", "identity-bound", user=user, issuer=issuer, subject=subject)
             return found, entry
 
@@ -366,7 +366,7 @@ def _check_role(*, admin: bool, permissions: Iterable[str] | None) -> tuple[Memb
     if admin or "admin" in granted:
         return "admin", PERMISSIONS
     if not granted:
-        raise Invalid("A member needs at least one permission.", hint="Give some, for example `skills.read`.")
+        raise Invalid("A member needs at least one permission.", hint="Pass at least one, for example `skills.read`.")
     return "member", granted
 
 

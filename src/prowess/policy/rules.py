@@ -150,7 +150,7 @@ def _check_place(actor: Actor, action: str, subject: Subject) -> Ruling | None:
         return None
     return _deny(
         "folder-of-the-server",
-        f"The skill {subject.slug!r} is in a folder of the server, which only its operator changes.",
+        f"The skill {subject.slug!r} is in a folder of the server, which only its operator can change.",
         "Create a skill with another slug, or ask the operator of the server.",
     )
 

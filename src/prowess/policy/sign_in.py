@@ -103,7 +103,7 @@ class SignIns:
         if started is None:
             raise Refused(
                 "The sign-in code is not valid. A code works once, within ten minutes.",
-                hint="For a new link, ask whoever runs the server: `prowess user sign-in USER --org ID` prints one for a member of "
+                hint="For a new link, ask the operator of the server: `prowess user sign-in USER --org ID` prints one for a member of "
                 "an organization. On your own machine, `prowess serve` prints one when it starts.",
             )
         return started
@@ -157,7 +157,7 @@ class SignIns:
             allowed = permissions_of(connection, actor.owner) if actor.token and not actor.admin else frozenset[str]()
             if lacked := sorted(allowed - actor.permissions):
                 raise Refused(
-                    f"The token that you use cannot end web sessions, because it lacks {lacked[0]}.",
+                    f"Your token cannot end web sessions, because it lacks {lacked[0]}.",
                     hint="Use a token with all your permissions, or sign in to the web page.",
                 )
             own = [session.id for session in credentials.list_sessions(connection, actor.owner)]

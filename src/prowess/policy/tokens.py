@@ -172,7 +172,7 @@ class Tokens:
                 raise NotFound(f"No token {token_id[:80]!r}.", hint="`prowess token list` shows the tokens.")
             _check_no_stronger(connection, actor, found)
             if not credentials.revoke_token(connection, found, recorded_name(actor, found.organization_id)):
-                raise Conflict(f"The token {token_id!r} was revoked before.", hint="Nothing is left to do.")
+                raise Conflict(f"The token {token_id!r} was already revoked.", hint="No action is needed.")
             detail = {"id": found.id, "name": found.name, "user": found.user_id}
             entry = audit_entry(actor, found.organization_id, "token", "revoked", **detail)
             append(connection, found.organization_id, audits=[entry])
@@ -183,7 +183,7 @@ class Tokens:
         _require_person(actor, what)
         target = choose_organization(actor, organization)
         if not user and target != actor.organization:
-            raise Invalid("Name the user whose token it is.", hint="Add `--user USER`.")
+            raise Invalid("A token needs a user.", hint="Add `--user USER`.")
         if user and not target:
             raise Invalid(f"The user {user[:80]!r} belongs to an organization.", hint=ORGANIZATION_HINT)
         owner = Owner(organization_id=target, user_id=user or actor.user)
@@ -206,7 +206,7 @@ def _check_no_stronger(connection: sa.Connection, actor: Actor, token: Token) ->
     own = credentials.get_token(connection, actor.token)
     if excess := sorted(set(token.scopes) - set(own.scopes if own else ())):
         raise Refused(
-            f"The token that you use cannot revoke {token.id!r}, which has {excess[0]}.",
+            f"Your token cannot revoke {token.id!r}, which has {excess[0]}.",
             hint="Use a token with the same permissions, sign in to the web page, or ask an admin.",
         )
 
@@ -229,13 +229,13 @@ def _check_scopes(
     excess = sorted((requested or frozenset()) - allowed)
     if excess and agent and excess[0] not in AGENT_PERMISSIONS:
         raise Refused(
-            f"The token of an agent cannot have {excess[0]}.",
+            f"A token for an agent cannot have {excess[0]}.",
             hint="Only a person can approve and administer. Leave it out, or create the token without an agent.",
         )
     if excess:
         raise Refused(
-            f"You cannot create a token with {excess[0]}, because you or its user do not have it.",
-            hint="Leave it out of the scopes, or ask an admin.",
+            f"You cannot create a token with {excess[0]}, because you or the user of the token lack it.",
+            hint="Remove it from the scopes, or ask an admin.",
         )
     if not requested:
         raise Invalid("A token needs at least one permission.", hint="Give scopes, for example `skills.read`.")
@@ -259,7 +259,7 @@ def _expiry_of_maker(connection: sa.Connection, actor: Actor) -> str | None:
     """Return when the token that the actor acts with expires. It cannot be revoked until the transaction ends."""
     maker = credentials.get_token(connection, actor.token, lock=True)
     if maker is None or maker.state != "active":
-        raise Refused("The token that you use has been revoked or has expired.", hint="Use another token.")
+        raise Refused("Your token has been revoked or has expired.", hint="Use another token.")
     return maker.expires_at
 
 

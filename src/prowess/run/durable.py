@@ -59,7 +59,7 @@ def check_storable(limits: Allowance, slug: str) -> None:
     """Raise `Refused` if a skill does not allow its inputs and outputs to be stored."""
     if not (limits.log_input and limits.log_output) or limits.withheld:
         raise Refused(
-            f"The skill {slug!r} does not allow its inputs and outputs to be stored, which a job would do.",
+            f"The skill {slug!r} does not allow its inputs and outputs to be stored, which a job has to do.",
             hint="Run it without `--durable` or `--batch`.",
         )
 

@@ -186,7 +186,7 @@ class Behaviour:
             grave = self._is_grave_payload(data, line)
         severity: Severity = "danger" if grave else "warning"
         self.report.add(
-            severity, "persistence", line, f"Writes to {place.label}.", hint="Whatever is written there takes effect later, outside this skill."
+            severity, "persistence", line, f"Writes to {place.label}.", hint="Content written there takes effect later, outside this skill."
         )  # fmt: skip
 
     def persist(self, what: str, data: Value, line: int | None) -> None:

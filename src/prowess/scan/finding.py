@@ -26,7 +26,7 @@ KINDS: dict[FindingKind, str] = {
     "host": "Contacts a host.",
     "install": "Installs packages.",
     "not-scanned": "Could not be scanned completely.",
-    "obfuscation": "Is written so that a reader cannot tell what it does.",
+    "obfuscation": "Is written in a way that hides what it does.",
     "outside-file": "Reads or writes files outside the skill and the workspace.",
     "override": "Tells the agent to ignore its rules, the user or the operator.",
     "paste-command": "Asks the user to run something from an unknown source as a prerequisite.",

@@ -162,7 +162,7 @@ def _judge_encoding(report: Report, text: str) -> None:
     for number, line in enumerate(text.split("\n", 2)[:2], start=1):
         found = _ENCODING.match(line)
         if found and not _PLAIN_ENCODING.fullmatch(found[1]):
-            message = f"Is read as {found[1][:40]}, so what runs is not the code that its text shows."
+            message = f"Is read as {found[1][:40]}, so the code that runs differs from the text you see."
             report.add("danger", "obfuscation", number, message, hint="Ask for the code as UTF-8.")
             return
 
@@ -212,7 +212,7 @@ def _scan_configuration(report: Report, path: str, text: str) -> None:
             "danger",
             "unsafe-mode",
             text.count("\n", 0, unsafe.start()) + 1,
-            "Contains settings that stop an agent from asking.",
+            "Contains settings that turn off an agent's confirmations.",
         )
     if path.lower().endswith("package.json") and isinstance(data, dict):
         _judge_package_scripts(report, text, cast("dict[str, Any]", data))

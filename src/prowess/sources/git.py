@@ -54,9 +54,7 @@ async def fetch_git(reference: SourceReference, context: FetchContext, last: Sou
             moved, url = (_moved_warning(reference.url, new),), new
         else:
             return replace(fetched, warnings=(*(moved or _address_warnings(url, last)), *fetched.warnings))
-    raise TryLater(
-        f"{reference.url} redirects too often.", hint="Open it in a browser, and use the address it ends at."
-    )
+    raise TryLater(f"{reference.url} redirects too often.", hint="Open it in a browser, and use the final address.")
 
 
 async def _fetch_from(reference: SourceReference, context: FetchContext, last: SourceState | None) -> Fetched:
@@ -124,7 +122,7 @@ async def _find_new_address(url: str, context: FetchContext) -> str:
     if response.status != 200 or address == url:
         raise NotFound(
             f"{url} has moved, and its new address is not public.",
-            hint="Open it in a browser, and use the address it ends at.",
+            hint="Open it in a browser, and use the final address.",
         )
     return address
 
@@ -219,7 +217,7 @@ class _GitFetch:
             return ()
         if tip.ref.startswith("refs/tags/"):
             message = f"The tag {tip.ref.removeprefix('refs/tags/')!r} was moved from {last.revision} to {tip.commit}."
-            return (_warning("tag-moved", message, "Tags should not change: check what is different."),)
+            return (_warning("tag-moved", message, "Tags should not change: review what is different."),)
         continues = self._repository.continues(last.revision, tip.commit)
         if continues:
             return ()

@@ -73,7 +73,7 @@ def conflict_error(name: str, obstacles: Sequence[Obstacle]) -> Conflict:
     foreign = [str(obstacle.path) for obstacle in obstacles if obstacle.state == "foreign"]
     if foreign:
         return Conflict(
-            f"Something that Prowess did not install is at {', '.join(map(repr, foreign))}.",
+            f"Prowess did not install what is at {', '.join(map(repr, foreign))}.",
             hint="Move it away, rename it, or install for other agents with --agent.",
         )
     edited = ", ".join(repr(str(obstacle.path)) for obstacle in obstacles)

@@ -105,8 +105,8 @@ def _unchanged(last: SourceState, now: datetime | None) -> Fetched:
     expired = Problem(
         code="index-expired",
         severity="warning",
-        message=f"The registry has proved nothing new since its index expired on {expires_at:%Y-%m-%d}.",
-        hint="Newer versions may be held back. Ask the operator of the registry, and check the network in between.",
+        message=f"The registry has not published a new index since the last one expired on {expires_at:%Y-%m-%d}.",
+        hint="Newer versions may be held back. Ask the operator of the registry, and check the network connection.",
     )
     # Without the ETag, the next fetch asks for the whole index and refuses it if it is still the old one.
     return Fetched(state=replace(last, etag=""), unchanged=True, warnings=(expired,))
@@ -116,12 +116,12 @@ def _check_order(index: RegistryIndex, revision: str, last: SourceState) -> None
     if index.sequence < last.sequence:
         raise Refused(
             f"The registry went back from index {last.sequence} to {index.sequence}.",
-            hint="An old state may be replayed. Nothing was changed. Ask the operator of the registry.",
+            hint="Someone may be replaying an old state. Nothing was changed. Ask the operator of the registry.",
         )
     if index.sequence == last.sequence and last.revision and revision != last.revision:
         raise Refused(
             f"The registry has two different indexes with the number {index.sequence}.",
-            hint="It may show different packages to different people. Nothing was changed. Ask its operator.",
+            hint="It may be showing different packages to different users. Nothing was changed. Ask its operator.",
         )
 
 
@@ -130,7 +130,7 @@ def _new_key(key: str) -> Problem:
         code="new-registry-key",
         severity="info",
         message=f"The registry's key is remembered from now on: {key}",
-        hint="Compare it with the one that the registry's operator publishes.",
+        hint="Compare it with the key that the registry's operator publishes.",
     )
 
 
@@ -162,7 +162,7 @@ class _Downloads:
         if total > MAX_TOTAL_BYTES:
             raise TooLarge(
                 f"The skills of the registry have {total:,} bytes, more than the limit of {MAX_TOTAL_BYTES:,}.",
-                hint="Install single skills of it instead of syncing all.",
+                hint="Install single skills instead of syncing the whole registry.",
             )
         stored = await offload(self._find_stored, entries)
         tasks = (self._fetch(entry, index.registry) for entry in entries if entry.name not in stored)
@@ -218,15 +218,15 @@ def open_archive(content: bytes, entry: IndexEntry, limits: Limits = DEFAULT_LIM
     """Return the package in a downloaded archive. Raise `Refused` if it is not exactly the one that the index states."""
     if hashlib.sha256(content).hexdigest() != entry.archive:
         raise Refused(
-            f"{entry.name} {entry.version} is not the archive that the registry's index states.",
-            hint="It was changed on the way, or in the registry. Nothing was changed here.",
+            f"{entry.name} {entry.version} differs from the archive in the registry's index.",
+            hint="It was changed in the registry or during the download. Nothing was changed here.",
         )
     packages = read_archive(content, f"{entry.name}.zip", limits)
     package = Package.of(entry.name, packages[0].files, limits)
     if len(packages) != 1 or package.digest != entry.digest:
         raise Refused(
-            f"The files of {entry.name} {entry.version} are not those that the registry's index states.",
-            hint="Nothing was changed. Tell the operator of the registry.",
+            f"The files of {entry.name} {entry.version} differ from those in the registry's index.",
+            hint="Nothing was changed. Report this to the operator of the registry.",
         )
     return package
 

@@ -298,7 +298,7 @@ class PackageShelf:
                 return
             if found:
                 raise Unavailable(
-                    f"{str(self._database)!r} was made by another version of Prowess.",
+                    f"{str(self._database)!r} was created by another version of Prowess.",
                     hint="Use that version, or update.",
                 )
             # Statement by statement: `executescript` would commit the transaction.
@@ -339,7 +339,7 @@ class PackageShelf:
 def _same_version(there: IndexEntry, new: IndexEntry) -> Published:
     if there.digest != new.digest:
         raise Conflict(
-            f"{new.name} {new.version} was published with other files, and a version never changes.",
+            f"{new.name} {new.version} was published with different files, and a published version cannot change.",
             hint="Raise the version in the skill, and publish again.",
         )
     return Published(entry=there, created=False)

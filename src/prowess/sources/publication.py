@@ -85,7 +85,7 @@ def _read_answer(response: HttpResponse, shown: str) -> dict[str, Any]:
     if response.status == 401:
         raise Refused(
             f"{shown} does not accept the token.",
-            hint="Set PROWESS_REGISTRY_TOKEN to one of `prowess registry token create`.",
+            hint="Set PROWESS_REGISTRY_TOKEN to a token from `prowess registry token create`.",
         )
     if response.status == 403:
         raise Refused(detail or f"{shown} refused the request.", hint=hint)
@@ -94,6 +94,6 @@ def _read_answer(response: HttpResponse, shown: str) -> dict[str, Any]:
     if response.status in _ERRORS and detail:
         raise _ERRORS[response.status](detail, hint=hint)
     raise Unavailable(
-        f"{shown} answered HTTP {response.status}, not as a Prowess registry does.",
+        f"{shown} answered HTTP {response.status}, which a Prowess registry would not do.",
         hint="Check the URL of the registry.",
     )

@@ -222,7 +222,7 @@ def _shorthand(text: str) -> SourceReference:
         skill = last[1:].partition("@")[2]
         path = path.removesuffix(f"@{skill}")
     if not repo or not _OWNER.fullmatch(owner):
-        raise Invalid(f"{text[:200]!r} is not a source.", hint=f"{_EXAMPLES} A folder here is ./{text[:80]}.")
+        raise Invalid(f"{text[:200]!r} is not a source.", hint=f"{_EXAMPLES} For a local folder, use ./{text[:80]}.")
     return _github(owner, repo, path=path, skill=skill)
 
 

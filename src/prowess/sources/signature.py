@@ -124,7 +124,7 @@ def verify(digest: str, signature: bytes, keys: Collection[str] = ()) -> Signer:
     if keys and key not in {check_public_key(trusted_key) for trusted_key in keys}:
         raise Refused(
             f"The package is signed with another key: {key}.",
-            hint="Ask its publisher whether the key changed, and compare it over another channel.",
+            hint="Ask its publisher whether the key changed, and verify it through another channel.",
         )
     if not verify_bytes(_message(digest), str(document.get("signature", "")), key):
         raise Refused(
@@ -145,7 +145,7 @@ def verify_signer(digest: str, signature: bytes, expected: ExpectedSigner) -> Si
     if kind_of(signature) == "sigstore":
         return _verify_sigstore(digest, signature, expected)
     raise Refused(
-        f"The package is signed with a key, {verify(digest, signature).identity}, and not by a Sigstore identity."
+        f"The package is signed with a key, {verify(digest, signature).identity}, not by a Sigstore identity."
     )
 
 
@@ -160,7 +160,7 @@ def _verify_sigstore(digest: str, bundle: bytes, expected: ExpectedSigner) -> Si
         from sigstore_models.common.v1 import HashAlgorithm
     except ImportError as error:
         raise Unavailable(
-            "The package has a Sigstore bundle, and Sigstore is not installed.",
+            "The package has a Sigstore bundle, but Sigstore is not installed.",
             hint="Install it: pip install 'prowess[sigstore]'",
         ) from error
     _message(digest)

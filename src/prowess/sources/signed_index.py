@@ -170,7 +170,7 @@ def check_age(index: RegistryIndex, *, now: datetime | None = None) -> None:
 def check_duplicates(entries: Collection[IndexEntry]) -> None:
     """Raise `Invalid` if an index has a version twice: clients could then see different packages under one version."""
     if len({(entry.name, entry.version) for entry in entries}) != len(entries):
-        raise Invalid("The registry's index has a version twice.", hint="Tell the registry's operator.")
+        raise Invalid("The registry's index lists a version twice.", hint="Report this to the registry's operator.")
 
 
 def _encode_for_signing(payload: bytes) -> bytes:

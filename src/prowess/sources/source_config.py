@@ -75,17 +75,17 @@ def make_reference(source_type: SourceType, config: Mapping[str, Any], *, remote
         if reference.kind not in ("file", "archive", "well-known"):
             raise Invalid(
                 f"{str(reference)[:200]!r} is not the URL of a file, an archive or a site.",
-                hint="Use the type `github` for a repository, or `prowess import` for a folder of this machine.",
+                hint="Use the type `github` for a repository, or `prowess import` for a folder on this machine.",
             )
         return reference
     reference = parse_source(config["repo"])
     if reference.kind not in GIT_KINDS:
         raise Invalid(
             f"{config['repo'][:200]!r} is not a git repository.",
-            hint="Use owner/repo or the URL of a repository. A folder of this machine is imported: `prowess import PATH`.",
+            hint="Use owner/repo or the URL of a repository. To import a folder on this machine, run `prowess import PATH`.",
         )
     if remote and not reference.url.startswith("https://"):
-        raise Invalid("Only https repositories can be a source of a server.", hint="Use https://host/owner/repo.git.")
+        raise Invalid("On a server, a source must be an https repository.", hint="Use https://host/owner/repo.git.")
     return reference.at(ref=config.get("ref", ""), path=config.get("path", ""))
 
 

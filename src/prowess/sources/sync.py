@@ -217,7 +217,7 @@ def _removal(item: SourceItem, now: str | None) -> PlannedChange:
     return replace(
         change,
         status="conflict",
-        message=f"The source no longer has {item.slug!r}. It was edited here, so it stays, as a skill of your own.",
+        message=f"The source no longer has {item.slug!r}. It was edited here, so it is kept as your own skill.",
     )
 
 
@@ -344,7 +344,7 @@ def _as_conflict(error: ProwessError, change: PlannedChange) -> ProwessError:
 def _too_many(path: str) -> PlannedChange:
     error = Refused(
         f"The source has more than {MAX_SKILLS:,} skills.",
-        hint="Narrow it with a path, or split it into several sources.",
+        hint="Limit it with a path, or split it into several sources.",
     )
     return PlannedChange(status="refused", path=path).failed(error)
 
@@ -368,7 +368,7 @@ def _taken(slug: str, where: str) -> Conflict:
 def _edited(slug: str) -> Conflict:
     return Conflict(
         f"The skill {slug!r} was edited here and has changed at the source. The edited version stays.",
-        hint=f"To replace it with the one of the source, sync with `--take {slug}`.",
+        hint=f"To replace it with the version of the source, sync with `--take {slug}`.",
     )
 
 

@@ -151,7 +151,7 @@ def _find_obstacle(skill: FetchedSkill, installed: dict[str, Package], key: str)
     except ProwessError as error:
         return error.message
     if read is None or before is None or read.slug != skill.path:
-        return "It is a skill of another name."
+        return "The skill has a different name."
     return None if version_key(read.version) > version_key(before.version) else ""
 
 

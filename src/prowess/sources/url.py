@@ -89,7 +89,7 @@ def moved_warning(last: SourceState | None, state: SourceState) -> tuple[Problem
         Problem(
             code="source-moved",
             severity="warning",
-            message=f"The source is now served by {after}; last time it was {before}.",
+            message=f"The source is now served by {after}; before, it was served by {before}.",
             hint="Check that both belong to the same people before you accept the skills.",
         ),
     )

@@ -100,7 +100,7 @@ def _verify_skill(installation: Installation, skill: KnownSkill, expected: Expec
     for place in installation.places(skill):
         differences += _verify_place(place, installation.base, skill.folder, entry, is_own=is_own)
     if skill.locked is None:
-        differences.append(_note("lock", "the lock file of the skills CLI does not have it"))
+        differences.append(_note("lock", "not in the lock file of the skills CLI"))
     elif not installation.base.is_user and skill.locked.hash != entry.computed_hash:
         differences.append(_note("lock", "the lock file of the skills CLI has another hash"))
     signer, wrong = _verify_signature(entry, expected)
@@ -153,7 +153,7 @@ def _verify_signature(entry: InstalledSkill, expected: ExpectedSigner | None) ->
         return "absent", [_NOT_SIGNED] if expected else []
     # Anybody who can change the files can change the lock file. Only these exact files make the digest that was signed.
     if compute_digest(entry.source_manifest) != entry.source_digest or not all(map(is_left_out, entry.left_out)):
-        message = "the signature is not over the files in the lock file; run `prowess update`"
+        message = "the signature does not cover the files in the lock file; run `prowess update`"
         return "wrong", [Difference(kind="signature", path="", message=message)]
     try:
         if expected is None:
@@ -171,7 +171,7 @@ def check_signature(signature: Signature, digest: str) -> str:
 
     text = read_signature(signature)
     if kind_of(text) != "ed25519":
-        return "someone, by a Sigstore bundle that is not verified"
+        return "an unverified signer (Sigstore bundle)"
     return verify(digest, text).identity
 
 
@@ -202,7 +202,7 @@ def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSki
                 _note("unknown", "the lock file of the skills CLI has no hash that can be compared", path_text)
             )
         elif not matches:
-            message = "other files than the lock file of the skills CLI records"
+            message = "files differ from the lock file of the skills CLI"
             differences.append(Difference(kind="changed", path=path_text, message=message))
         tool = f"`{locked.rewritten_by}`" if locked.rewritten_by else "the skills CLI"
         note = f"installed by {tool}, without a digest of each file; `prowess update` records them"
@@ -218,7 +218,8 @@ def _find_unlocked(installation: Installation, known: Collection[str]) -> list[V
         return []
     return [
         VerifiedSkill(
-            name=name, differences=(_note("unlocked", "no lock file has it", _shown(shared / name, installation.base)),)
+            name=name,
+            differences=(_note("unlocked", "not in any lock file", _shown(shared / name, installation.base)),),
         )
         for name in names
         if folder_name(name) not in known

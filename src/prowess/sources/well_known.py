@@ -352,7 +352,7 @@ async def _download_package(site: _Site, entry: _Entry) -> Package:
     if content_revision(file.body) != entry.digest:
         raise Invalid(
             f"{shown_url(file.url)} does not have the digest that the index lists.",
-            hint="Try again later: the site may be in the middle of an update. Otherwise somebody has changed the file.",
+            hint="Try again later: the site may be in the middle of an update. Otherwise, someone has changed the file.",
         )
     if entry.type == "skill-md":
         return Package.of(entry.name, [text_file(SKILL_MD, file.body)], limits)

@@ -126,7 +126,7 @@ def verify_audit(
             problem = _find_problem(dict(row), number + 1, previous)
             # A pruning that was interrupted: the rest of the rows that it records are there, and must be the recorded ones.
             if not problem and record and row["number"] == record.through and row["hash"] != record.hash:
-                problem = f"Row {record.through} is not the one that row {record.row} records as pruned."
+                problem = f"Row {record.through} does not match the one that row {record.row} records as pruned."
             if problem:
                 return AuditVerdict(
                     rows=number - pruned, ok=False, first_bad=number + 1, problem=problem, head=previous, pruned=pruned

@@ -98,15 +98,15 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, 
         )
     if target.exists() and not replace:
         raise Conflict(
-            f"There is a database at {str(target)!r} already.",
-            hint="Pass --replace to restore over it. The present database is kept under another name.",
+            f"A database already exists at {str(target)!r}.",
+            hint="Pass --replace to replace it. The current database is kept under another name.",
         )
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _temporary_copy(source, target) as copy:
         contents = examine(copy, seals, whole=True)
         if not (contents.ours or any_key):
             raise Refused(
-                f"{str(source)!r} was made with another key. It may contain tokens, accepted skills and connectors of others.",
+                f"{str(source)!r} was made with another key. It may contain tokens, accepted skills and connectors of other people.",
                 hint="If it is yours, restore the key first: PROWESS_SECRET_KEY, or database.key in PROWESS_HOME. If the key "
                 "is lost, pass --accept-key.",
             )
@@ -190,7 +190,7 @@ def _temporary_copy(source: Path, target: Path) -> Generator[Path]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             raise Invalid(
-                f"{str(source)!r} is not a sound SQLite database: {error}.", hint="Use another file."
+                f"{str(source)!r} is not a valid SQLite database: {error}.", hint="Use another file."
             ) from error
         raise Unavailable(
             f"Cannot copy {str(source)!r}: {error}.",

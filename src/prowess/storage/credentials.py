@@ -309,12 +309,12 @@ def record_use(connection: sa.Connection, id: str, *, expires_at: str | None = N
 
 
 def revoke_token(connection: sa.Connection, token: Token, by: str) -> bool:
-    """Revoke a token, and those that were created with it; return False if it was revoked before."""
+    """Revoke a token, and those that were created with it; return False if it was already revoked."""
     return _revoke_tokens(connection, tokens.c.id == token.id, by) > 0
 
 
 def revoke_session(connection: sa.Connection, id: str, by: str) -> bool:
-    """Revoke a web session; return False if it was revoked before."""
+    """Revoke a web session; return False if it was already revoked."""
     return _revoke(connection, web_sessions, web_sessions.c.id == id, by) == 1
 
 

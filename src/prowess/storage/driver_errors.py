@@ -20,7 +20,7 @@ _SQLITE_ERRORS: dict[str, tuple[str, str]] = {
     "SQLITE_INTERRUPT": _TOO_SLOW,
     "SQLITE_NOTADB": (
         "is not a database file",
-        "Restore it from a backup, or move it away to begin with an empty one.",
+        "Restore it from a backup, or move it away to start with an empty one.",
     ),
     "SQLITE_CORRUPT": (
         "is damaged",
@@ -80,7 +80,7 @@ def _translate(error: BaseException, location: str, driver: type[Exception] | tu
     if isinstance(error, json.JSONDecodeError):
         return Unavailable(
             f"The database {location} has a row that another program changed: its JSON is not valid.",
-            hint="Run `prowess doctor`, which names the values that are wrong.",
+            hint="Run `prowess doctor` to list the values that are wrong.",
         )
     # sqlite3 encodes text before it calls SQLite, and does not turn a failure into an error of its own.
     if isinstance(error, UnicodeError):
@@ -103,7 +103,7 @@ def reading(row: str) -> Generator[None]:
         ) from error
 
 
-WRONG_VALUE_HINT = "Run `prowess doctor`, which names the values that are wrong."
+WRONG_VALUE_HINT = "Run `prowess doctor` to list the values that are wrong."
 
 
 def wrong_value() -> Unavailable:
@@ -168,7 +168,7 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
 
 def _conflict(location: str) -> Conflict:
     return Conflict(
-        f"Another process wrote the same data to {location} first.", hint="Read the data again and repeat your change."
+        f"Another process wrote the same data to {location} first.", hint="Reload the data and repeat your change."
     )
 
 

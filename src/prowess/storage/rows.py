@@ -113,7 +113,7 @@ def decode_object(value: Any, row: str) -> dict[str, Any]:
     with reading(row):
         found = decode_json(value)
         if not isinstance(found, dict):
-            raise TypeError(f"an object was expected, and not {type(found).__name__}")
+            raise TypeError(f"an object was expected, not {type(found).__name__}")
         return cast("dict[str, Any]", found)
 
 

@@ -45,15 +45,17 @@ def read_secret(path: Path) -> str | None:
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise Refused(f"{str(path)!r} is not a regular file.", hint="Delete it to have a new secret created.")
+            raise Refused(f"{str(path)!r} is not a regular file.", hint="Delete it, and Prowess creates a new secret.")
         if mode & 0o077:
             raise Refused(
                 f"Other users can read the secret file {str(path)!r}.",
-                hint=f"Run `chmod 600 {path}`, or delete it to have a new one created.",
+                hint=f"Run `chmod 600 {path}`, or delete it, and Prowess creates a new one.",
             )
         found = file.read().strip()
     if len(found) < 32:
-        raise Refused(f"{str(path)!r} does not contain a valid secret.", hint="Delete it to have a new one created.")
+        raise Refused(
+            f"{str(path)!r} does not contain a valid secret.", hint="Delete it, and Prowess creates a new one."
+        )
     return found
 
 

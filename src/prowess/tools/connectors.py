@@ -54,7 +54,7 @@ async def list_connectors(context: ToolContext) -> dict[str, Any]:
 async def search_connector_tools(
     context: ToolContext,
     query: Annotated[str, Field(min_length=1, max_length=300, description="What you want to do, in a few words.")],
-    connector: Annotated[str, Field(max_length=64, description="Only this connector.")] = "",
+    connector: Annotated[str, Field(max_length=64, description="Search only this connector.")] = "",
     limit: Annotated[int, Field(ge=1, le=50, description="How many to return.")] = 5,
 ) -> dict[str, Any]:
     """Find tools of connectors. The best comes first, with the arguments that it takes.
@@ -88,8 +88,10 @@ async def execute_connector_tool(
     context: ToolContext,
     connector: ConnectorName,
     tool: Annotated[str, Field(min_length=1, max_length=128, description="From search_connector_tools.")],
-    arguments: Annotated[dict[str, Any] | None, Field(description="As its `arguments` schema says.")] = None,
-    reason: Annotated[str, Field(max_length=500, description="Why, for the person who approves it.")] = "",
+    arguments: Annotated[
+        dict[str, Any] | None, Field(description="Arguments that match its `arguments` schema.")
+    ] = None,
+    reason: Annotated[str, Field(max_length=500, description="Your reason, shown to the person who approves it.")] = "",
 ) -> dict[str, Any]:
     """Call a tool of a connector. If a person must approve the call, it waits for the answer.
 
@@ -106,7 +108,7 @@ async def execute_connector_tool(
 async def request_connector_access(
     context: ToolContext,
     connector: ConnectorName,
-    reason: Annotated[str, Field(max_length=500, description="Why you need it, for the person who decides.")],
+    reason: Annotated[str, Field(max_length=500, description="Why you need it, shown to the person who decides.")],
 ) -> dict[str, Any]:
     """Ask the user to accept a connector that needs approval."""
     session = await context.find_session()

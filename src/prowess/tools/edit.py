@@ -254,7 +254,7 @@ def _replace_artifact(artifacts: tuple[Artifact, ...], new: Artifact) -> tuple[A
 async def compose_skill(
     context: ToolContext,
     request: Annotated[str, Field(description="To start: what the skill should do.")] = "",
-    composition: Annotated[str, Field(description="To go on: from an earlier answer.")] = "",
+    composition: Annotated[str, Field(description="To continue: from an earlier answer.")] = "",
     feedback: Annotated[str, Field(description="What to change.")] = "",
     skill: Annotated[str, Field(description="To start: change this skill.")] = "",
     propose: Annotated[bool, Field(description="Ask the user to approve and save it.")] = False,

@@ -54,7 +54,7 @@ async def fetch_registry_skill(
             validation_alias=AliasChoices("skill_id", "skill", "skill_slug", "skill_name", "slug"),
         ),
     ] = "",
-    reason: Annotated[str, Field(description="Why, for the person who approves it.")] = "",
+    reason: Annotated[str, Field(description="Your reason, shown to the person who approves it.")] = "",
 ) -> dict[str, Any]:
     """Use a skill of the registry for this conversation only, without installing it.
 

@@ -299,7 +299,7 @@ _API_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "scripts", "conversation", "writing", "registry", "live", "connectors"]
 
-DEFAULT_HINT = "Go on without this, or ask the user."
+DEFAULT_HINT = "Continue without this, or ask the user."
 """The hint for an error that has none."""
 
 HINT_SCHEMA: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}

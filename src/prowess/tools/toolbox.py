@@ -188,8 +188,8 @@ class Toolbox:
                 # If the person denied it, the gate says so.
                 return await self.attempt(name, arguments)
         hint = (
-            f"Nobody has answered the approval {approval_id[:8]} yet. Tell the person that it waits for their answer, and go on "
-            f"with other work. Then call {name} again with the same arguments."
+            f"Nobody has answered the approval {approval_id[:8]} yet. Tell the person that it is waiting for "
+            f"their answer, and continue with other work. Then call {name} again with the same arguments."
         )
         return replace(answer, data={**answer.data, "hint": hint})
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def enable_skill(
     context: ToolContext,
     skill: SkillName,
-    reason: Annotated[str, Field(description="Why, for the person who approves it.")] = "",
+    reason: Annotated[str, Field(description="Your reason, shown to the person who approves it.")] = "",
 ) -> dict[str, Any]:
     """Use a skill for the rest of this conversation: its instructions become part of your prompt. Follow them.
 

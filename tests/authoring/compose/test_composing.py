@@ -251,7 +251,7 @@ async def test_a_skill_that_changed_meanwhile_is_not_overwritten(place):
         await prowess.skills.update(kept.model_copy(update={"title": "Mine"}))
         with pytest.raises(Conflict, match="changed"):
             await prowess.compose.approve(change.id)
-        with pytest.raises(Conflict, match="changed since this composition began"):
+        with pytest.raises(Conflict, match="changed since this composition started"):
             await prowess.compose.refine(change.id, "shorter", model=ScriptedModel([]))
         assert (await prowess.skills.get("timeline-check")).title == "Mine"
 

@@ -97,7 +97,7 @@ async def test_a_skill_that_changed_meanwhile_is_a_conflict_and_nothing_is_lost(
         done = await propose(prowess, ask)
         triage(place, prompt="Mine: {{ message }}")
         for refused in (prowess.optimize.approve, prowess.optimize.diff):
-            with pytest.raises(Conflict, match="has changed since the optimization began"):
+            with pytest.raises(Conflict, match="has changed since the optimization started"):
                 await refused(done.id)
         assert await prompt_of(prowess) == "Mine: {{ message }}"
         triage(place)
@@ -188,7 +188,7 @@ async def test_a_version_that_someone_rolled_back_says_so(place, triage, ask):
         await prowess.optimize.approve(done.id)
         await prowess.skills.rollback("triage", 1)
         [ended] = await prowess.optimize.watch()
-        assert (ended.state, ended.reason) == ("rolled_back", "The version before it was restored.")
+        assert (ended.state, ended.reason) == ("rolled_back", "The previous version was restored.")
 
 
 async def test_a_version_without_a_regression_is_kept(place, triage, ask, monkeypatch):

@@ -25,7 +25,7 @@ def test_a_clear_gain_is_accepted_with_its_figures():
     assert test.accepted
     assert (test.cases, test.repeats, test.base, test.candidate) == (40, 1, 0.25, 1.0)
     assert test.difference.low > 0
-    assert test.verdict.startswith("Better beyond noise: 1.000 against 0.250 on 40 held-out cases")
+    assert test.verdict.startswith("Significantly better: 1.000 against 0.250 on 40 held-out cases")
     assert "p < 0.001." in test.verdict
 
 
@@ -34,7 +34,7 @@ def test_a_gain_within_noise_is_refused():
     after = [1.0, *before[1:]]
     test = decide(before, after, names(40))
     assert not test.accepted
-    assert test.verdict.startswith("Not better beyond noise")
+    assert test.verdict.startswith("Not significantly better")
 
 
 def test_a_loss_is_called_a_loss():

@@ -311,7 +311,7 @@ def test_doctor_names_installed_skills_that_differ_and_cleans_up(prowess, projec
     monkeypatch.setattr(doctor, "check_sandboxes", lambda _home: [])
     prowess("add", "../source", "--all", "--yes")
     (project / ".prowess-tmp-0123").mkdir()
-    assert "2 as the lock file records them" in prowess("doctor").out
+    assert "2 match the lock file" in prowess("doctor").out
     assert not (project / ".prowess-tmp-0123").exists()
     (project / ".claude/skills/pdf").unlink()
     assert "1 of 2 differ from the lock file: pdf" in prowess("doctor").out

@@ -161,7 +161,7 @@ def test_nothing_approves_without_a_person(prowess, careful, script):
     ("given", "words"),
     [
         (("hi", "--resume", "--continue"), "--resume and a message"),
-        (("--resume",), "Say which conversation"),
+        (("--resume",), "Choose the conversation"),
         (("hi", "--continue", "-c", "abcd"), "cannot be combined"),
         (("hi", "--role", "scout", "--continue"), "--role is for a new conversation"),
     ],
@@ -335,12 +335,12 @@ def test_a_terminal_is_a_conversation_with_commands_between_messages(prowess, tr
     assert "Decided: activate sql-tuner" in seen
     assert "invoice-reader: " in seen.partition("/why read this invoice")[2]
     assert "2 turns · " in seen
-    assert "Nothing is remembered." in seen
+    assert "No remembered facts." in seen
     assert "The database is PostgreSQL 18." in seen.partition("Remembered as ")[2]
     assert "Use /memory, /memory remember TEXT or /memory forget ID." in seen
     assert "## Assistant\n\nAdd an index." in (tmp_path / "chat.md").read_text()
     assert "## Assistant\n\nAdd an index." in seen
-    assert "Nothing was decided here yet." in seen.partition("A new conversation begins")[2]
+    assert "No decision yet." in seen.partition("Your next message starts a new conversation")[2]
     assert len(prowess("conversations", "--json").json) == 1
 
 
@@ -389,7 +389,7 @@ def test_a_signal_stops_a_turn_and_keeps_the_conversation(prowess, trusted, scri
     assert re.search("Stopped. The conversation is|Terminated. Everything saved so far is", stopped.err)
     assert last_conversation(prowess)["state"] == "stopped"
     command = f"prowess chat --conversation {last_conversation(prowess)['id'][:8]} --resume"
-    assert f"Go on with: {command}\n" in stopped.err
+    assert f"Continue with: {command}\n" in stopped.err
     assert prowess(*command.split()[1:], "--model", script("Hello again.")).out == "Hello again.\n"
     again = script({"when": "hello", "text": "Here I am."})
     assert prowess("chat", "--continue", "still there?", "--model", again).out == "Here I am.\n"
@@ -413,7 +413,7 @@ def test_ctrl_c_at_a_terminal_stops_the_turn_and_then_leaves(prowess, trusted, t
         for one in asked:
             one.close()
     assert "Stopped. The conversation is kept." in seen
-    assert "Kept. Go on with" in seen
+    assert "The conversation is kept. Continue it with" in seen
 
 
 def test_what_a_helper_does_is_shown_with_its_role_and_never_as_the_answer(capsys):
@@ -434,7 +434,7 @@ def test_what_a_helper_does_is_shown_with_its_role_and_never_as_the_answer(capsy
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [("cost", "Nothing was sent yet"), ("why", "Nothing was decided"), ("export", "Nothing to export")],
+    [("cost", "Nothing was sent yet"), ("why", "No decision yet"), ("export", "Nothing to export")],
 )
 def test_a_session_of_a_server_without_a_message_has_nothing_to_show(command, said, capsys):
     class Server:

@@ -77,14 +77,14 @@ def test_ctrl_c_during_the_first_draft_says_how_to_go_on(prowess, workspace, mon
         stopped = prowess("compose", ASK, "--model", FIRST)
     [begun] = prowess("compose", "list", "--json").json
     command = f"prowess compose refine {begun['id'][:8]}"
-    assert (stopped.code, f"Go on with: {command}\n" in stopped.err) == (130, True)
+    assert (stopped.code, f"Continue with: {command}\n" in stopped.err) == (130, True)
     assert prowess(*command.split()[1:], "--model", FIRST, "--json").json["current_round"] == 1
 
 
 def test_words_that_are_no_request_are_explained(prowess, workspace):
     assert "Did you mean 'show'?" in prowess("compose", "shwo").err
     assert "No model is configured" in prowess("compose", ASK).err
-    assert "begins one" in prowess("compose").out
+    assert "starts one" in prowess("compose").out
     assert "No composition 'abcd'" in prowess("compose", "show", "abcd").err
 
 

@@ -81,8 +81,8 @@ def test_an_evaluation_that_ctrl_c_stops_says_how_to_go_on(prowess, colors, monk
     [run] = prowess("eval", "list", "--json").json
     assert (stopped.code, run["state"]) == (130, "stopped")
     command = f"prowess eval resume {run['id'][:8]}"
-    assert f"Go on with: {command}\n" in stopped.err
-    assert "goes on with one that was stopped" in prowess("eval", "list").out
+    assert f"Continue with: {command}\n" in stopped.err
+    assert "continues one that was stopped" in prowess("eval", "list").out
     assert prowess(*command.split()[1:], "--json").json["state"] == "done"
 
 

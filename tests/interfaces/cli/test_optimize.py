@@ -53,7 +53,7 @@ def test_a_proposal_is_made_listed_shown_and_approved_by_a_person(prowess, video
     made = prowess("optimize", "run", "video", "--method", "phrases")
     assert made.code == 0, made.err
     assert "State     proposed" in made.out
-    assert "Better beyond noise:" in made.out
+    assert "Significantly better:" in made.out
     [listed] = prowess("optimize", "--json").json
     short = listed["id"][:8]
     assert short in prowess("optimize", "list", "--state", "proposed").out
@@ -66,7 +66,7 @@ def test_a_proposal_is_made_listed_shown_and_approved_by_a_person(prowess, video
     assert "recording" in prowess("show", "video", "--json").out
     again = prowess("optimize", "approve", short)
     assert again.code != 0
-    assert "has changed since the optimization began" in again.err
+    assert "has changed since the optimization started" in again.err
 
 
 @pytest.mark.long
@@ -176,5 +176,5 @@ def test_a_skill_without_artifacts_to_optimize_says_what_can_be(prowess, workspa
     ran = prowess("optimize", "run", "greet")
     assert ran.err.splitlines() == [
         "Error: The skill 'greet' has no artifacts that can be optimized.",
-        "Optimize how it is found with `--method phrases`.",
+        "To optimize how it is found, use `--method phrases`.",
     ]

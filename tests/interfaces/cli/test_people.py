@@ -127,7 +127,7 @@ def test_an_account_at_a_provider_is_bound_by_its_subject(prowess, acme, monkeyp
 
     monkeypatch.setitem(os.environ, "PROWESS_OIDC_ISSUER", "https://id.example.com")
     assert prowess("user", "add", "bob", "--org", "acme", "--subject", "42").code == 0
-    assert "bound to a user already" in prowess("user", "change", "ann", "--org", "acme", "--subject", "42").err
+    assert "already linked to a user" in prowess("user", "change", "ann", "--org", "acme", "--subject", "42").err
 
 
 def test_a_link_signs_a_user_in(prowess, acme, request, monkeypatch):

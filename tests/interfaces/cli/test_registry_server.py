@@ -51,7 +51,7 @@ def test_publish_checks_uploads_and_keeps_versions(
 
     assert (first.code, "✓ greet 1.0.0 published" in first.out) == (0, True)
     assert (again.code, again.json[0]["created"], again.json[0]["publisher"]) == (0, False, "ann")
-    assert (other.code, "a version never changes" in other.err) == (6, True)
+    assert (other.code, "a published version cannot change" in other.err) == (6, True)
     assert (yanked.code, shelf.entries()[0].yanked) == (0, True)
     assert unknown.code == 4
 
@@ -111,7 +111,7 @@ def test_publish_asks_and_refuses_without_a_terminal(
     [
         (("--to", "http://skills.example.com"), "without encryption"),
         (("--to", "ftp://x"), "https://"),
-        ((), "No registry is chosen"),
+        ((), "No registry is configured"),
     ],
 )
 def test_a_wrong_registry_is_reported(

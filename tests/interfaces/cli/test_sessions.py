@@ -97,7 +97,7 @@ def test_a_skill_that_is_gone_leaves_the_prompt_and_that_is_said(prowess, write_
     (folder / "SKILL.md").unlink()
     after = prowess("prompt")
     assert "<skill" not in after.out
-    assert "greet left the prompt: it was deleted" in after.err
+    assert "greet was removed from the prompt: it was deleted" in after.err
 
 
 def test_a_prompt_is_mended_after_a_compaction(prowess, sample, tmp_path):

@@ -65,7 +65,7 @@ def test_a_value_that_another_program_wrote_into_the_database_is_named(
     connection.close()
     ran = prowess(*command)
     assert ran.code == 7
-    assert f"which another program wrote: {column} (" in ran.err
+    assert f"written by another program: {column} (" in ran.err
     assert column in prowess("doctor").out
 
 

@@ -96,7 +96,7 @@ def test_words_that_begin_with_no_skill_are_a_message(prowess, office):
 
 def test_a_slug_that_does_not_exist_is_reported_before_a_message_in_quotes(prowess, office):
     assert prowess("why", "sql-tunr", "my query is slow").err == (
-        "There is no skill 'sql-tunr', so the word is part of the message.\n"
+        "No skill is named 'sql-tunr', so the word counts as part of the message.\n"
     )
     assert prowess("why", "sql", "query", "is", "slow").err == ""
 

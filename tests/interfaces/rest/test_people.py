@@ -172,7 +172,7 @@ def test_a_token_revokes_itself_but_none_with_permissions_that_it_lacks(server: 
     refused = narrow.delete(f"/api/v1/tokens/{others[2]['id']}")
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
-        f"The token that you use cannot revoke {others[2]['id']!r}, which has skills.run.",
+        f"Your token cannot revoke {others[2]['id']!r}, which has skills.run.",
     )
     assert narrow.delete(f"/api/v1/tokens/{server.tokens['bob'].token.id}").status_code == 403
     assert {one["state"] for one in bob.get("/api/v1/tokens").json()["items"]} == {"active"}

@@ -355,7 +355,7 @@ def test_the_key_is_not_in_the_representation():
 
 def test_a_model_that_changes_its_dimensions_is_noticed(embedding_server, ask):
     embedding_server.script.append(data([1, 0], [0, 1]))
-    with pytest.raises(Unavailable, match="2 numbers a text, and gave 3"):
+    with pytest.raises(Unavailable, match="2 numbers per text, but returned 3"):
         ask("one", "two")
 
 

@@ -200,7 +200,7 @@ def test_a_conflict_is_resolved_for_either_side(paired):
     laptop.push()
     with pytest.raises(Invalid, match="'other'"):
         desktop.pull(mine=["other"])
-    with pytest.raises(Invalid, match="cannot stay"):
+    with pytest.raises(Invalid, match="cannot be both kept and replaced"):
         desktop.pull(mine=["release"], theirs=["release"])
     assert changes(desktop.pull(mine=["release"])) == {"release": ("changed", "here", "pending")}
     assert desktop.digests()["workspace:release"] == mine

@@ -204,5 +204,5 @@ def _unusable(errors: Sequence[SchemaError]) -> OutputInvalid:
         Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
     ]
     return OutputInvalid(
-        f"The model wrote no usable draft in {ATTEMPTS} attempts: {details}.", hint=_HINT, problems=problems
+        f"The model did not write a usable draft in {ATTEMPTS} attempts: {details}.", hint=_HINT, problems=problems
     )

@@ -200,7 +200,7 @@ COMPOSE_CODES = {
     **DRY_RUN_CODES,
     "slug-taken": "Another skill has the slug of a draft.",
     "triggers-collide": "Most queries of a draft are answered by one other skill.",
-    "triggers-weak": "A draft is not found for its own queries, or is found for others.",
+    "triggers-weak": "A draft does not match its own queries, or matches others.",
     "scan-danger": "The security scan found a danger in the files of a draft.",
 }
 """The codes of problems that only drafts have, with their meaning in one line."""
@@ -335,7 +335,7 @@ def _judge(report: TriggerReport, collision: str) -> list[Problem]:
             error(
                 "triggers-collide",
                 f"Most queries of this skill are answered by {collision!r}.",
-                f"Change that skill instead (`prowess compose --skill {collision} …`), or tell the two apart.",
+                f"Change that skill instead (`prowess compose --skill {collision} …`), or make the two more distinct.",
                 field="triggers",
             )
         ]
@@ -345,7 +345,7 @@ def _judge(report: TriggerReport, collision: str) -> list[Problem]:
     return [
         warning(
             "triggers-weak",
-            f"Its own queries find this skill badly: {words}.",
+            f"The skill does not match its own queries well: {words}.",
             "Make the description and the trigger phrases more specific.",
             field="triggers",
         )
@@ -370,4 +370,4 @@ def _report_dangers(findings: Sequence[JsonObject], known: Sequence[JsonObject])
 
 def _slug_taken(slug: str) -> Problem:
     hint = f"Ask for another slug, or change that skill: `prowess compose --skill {slug} …`."
-    return error("slug-taken", f"A skill {slug!r} exists already.", hint, field="slug")
+    return error("slug-taken", f"A skill {slug!r} already exists.", hint, field="slug")

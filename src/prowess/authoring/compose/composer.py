@@ -180,8 +180,8 @@ class Composer:
                 raise no_draft(row)
             if digest and current.digest != digest:
                 raise Conflict(
-                    f"Round {current.number} has other files than those that were approved.",
-                    hint=f"Look at them again: `prowess compose show {row.id[:8]}`.",
+                    f"Round {current.number} has different files from those that were approved.",
+                    hint=f"Review them again: `prowess compose show {row.id[:8]}`.",
                 )
             _check_savable(row, Checks.from_json(current.checks), allow_collision=allow_collision)
             saved = self._write(row, current, self._records.files(row, current), scope)
@@ -281,7 +281,7 @@ class Composer:
         if not self._context.actor.is_person:
             raise Refused(
                 f"Only a person can {action}.",
-                hint="Tell the user to look at it with `prowess compose`, or propose it for approval.",
+                hint="Ask the user to review it with `prowess compose`, or propose it for approval.",
             )
 
     def _clean(self, words: str, what: str) -> str:
@@ -291,7 +291,7 @@ class Composer:
         if not text:
             raise Invalid(f"The {what} is empty.", hint="Say in a sentence what the skill should do.")
         if len(text) > MAX_CHARS:
-            raise Invalid(f"The {what} has more than {MAX_CHARS:,} characters.", hint="Say it in fewer words.")
+            raise Invalid(f"The {what} has more than {MAX_CHARS:,} characters.", hint="Use fewer words.")
         return str(redact(text))
 
 
@@ -309,6 +309,6 @@ def _check_savable(row: CompositionRow, checks: Checks, *, allow_collision: bool
 def _changed_skill(row: CompositionRow) -> Conflict:
     name = row.skill.rpartition(":")[2]
     return Conflict(
-        f"The skill {name!r} has changed since this composition began.",
-        hint=f"Begin again with the skill as it is now: `prowess compose --skill {name} …`.",
+        f"The skill {name!r} has changed since this composition started.",
+        hint=f"Start again with the current skill: `prowess compose --skill {name} …`.",
     )

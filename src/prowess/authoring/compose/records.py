@@ -55,7 +55,7 @@ class CompositionRecords:
         with records.write() as connection:
             number = compositions.next_number(connection, row.id)
             if number > MAX_ROUNDS:
-                raise Refused(f"This composition has {MAX_ROUNDS} rounds.", hint="Begin a new one.")
+                raise Refused(f"This composition has {MAX_ROUNDS} rounds.", hint="Start a new one.")
             round_row = RoundRow(
                 composition_id=row.id,
                 number=number,
@@ -108,7 +108,7 @@ class CompositionRecords:
             where = f" as {row.saved_as}" if row.saved_as else ""
             raise Conflict(
                 f"The composition {row.id[:8]} is {row.state}{where}.",
-                hint="Begin another one with `prowess compose`, with --skill SLUG to change that skill.",
+                hint="Start another one with `prowess compose`, with --skill SLUG to change that skill.",
             )
         return row, current
 
@@ -146,6 +146,6 @@ def no_draft(row: CompositionRow) -> Conflict:
 
 def _overtaken(row: CompositionRow) -> Conflict:
     return Conflict(
-        f"The composition {row.id[:8]} was changed by somebody else in the meantime.",
-        hint=f"Look at it again: `prowess compose show {row.id[:8]}`.",
+        f"The composition {row.id[:8]} was changed by someone else in the meantime.",
+        hint=f"Review it again: `prowess compose show {row.id[:8]}`.",
     )

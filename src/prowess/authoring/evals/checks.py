@@ -207,7 +207,7 @@ def _check_skill(check: Check, context: GradeContext) -> CheckVerdict:
     description = f"The skill {slug[:80]!r} is used."
     used = context.facts.skills
     if used is None:
-        return _failed(check, description, "Which skills were used is not known for this run.")
+        return _failed(check, description, "It is not known which skills were used in this run.")
     # Plugins of other agents write `plugin:skill`.
     names = {slug, slug.rpartition(":")[2]}
     return _verdict(check, description, bool(names & used), f"Used: {', '.join(sorted(used)) or 'none'}.")
@@ -341,5 +341,5 @@ def _failed(check: Check, description: str, error: str) -> CheckVerdict:
         passed=False,
         score=0.0,
         weight=check.weight,
-        error=error[:_LONGEST] or "The check could not be made.",
+        error=error[:_LONGEST] or "The check could not be run.",
     )

@@ -88,7 +88,7 @@ class Evals:
             arms=[asdict(arm.arm) for arm in arms],
         )
         own = await offload(self._begin, row, {item.position: item.key for item in items}, exclusive=exclusive)
-        hint = "Go on with a higher limit: `--max-spend N`. Results so far are not asked for again."
+        hint = "Continue with a higher limit: `--max-spend N`. Results so far are reused."
         spend_limit = (
             None if plan.max_spend is None else SharedSpendLimit(name=f"eval:{run_id}", limit=plan.max_spend, hint=hint)
         )
@@ -118,7 +118,7 @@ class Evals:
         if found.state == "done":
             return found
         if found.user != self._context.actor.user:
-            raise Refused("Only the person who started an evaluation can go on with it.", hint="Start another one.")
+            raise Refused("Only the person who started an evaluation can continue it.", hint="Start another one.")
         return await self.run(plan, on_progress=on_progress, run_id=found.id)
 
     async def cases(self, plan: EvalPlan) -> list[EvalCase]:
@@ -161,7 +161,7 @@ class Evals:
                 raise NotFound("There is no evaluation yet.", hint="`prowess eval run SLUG` starts one.")
             raise NotFound(
                 f"No evaluation {run_id[:80]!r}.",
-                hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` makes one.",
+                hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` starts one.",
             )
 
         return await offload(latest)
@@ -178,7 +178,7 @@ class Evals:
             earlier = await self.list(skill=first.skill, limit=1, before=(first.created_at, first.id))
             if not earlier:
                 raise NotFound(
-                    f"{first.skill} has one evaluation.", hint=f"`prowess eval run {first.skill}` makes another."
+                    f"{first.skill} has one evaluation.", hint=f"`prowess eval run {first.skill}` starts another."
                 )
             first = await self.get(earlier[0].id)
         # Resampling thousands of cases takes a second.
@@ -221,7 +221,7 @@ class Evals:
         messages = any(case.inputs is None for case in cases)
         if plan.without and not messages:
             raise Invalid(
-                "No case has a message, so nothing can be asked without the skill.",
+                "No case has a message, so there is nothing to ask without the skill.",
                 hint="Compare with an older version: `--against VERSION`.",
             )
         seconds = plan.timeout or subject.suite.timeout_seconds
@@ -282,7 +282,7 @@ class Evals:
 
     def _begin(self, row: EvalRunRow, keys: Mapping[int, str], *, exclusive: bool) -> dict[int, CaseResult]:
         """Store a run that begins. If it was begun before, return the results that it has, by position."""
-        again = f"Start another one: `prowess eval run {row.skill_slug}`. Results so far are not asked for again."
+        again = f"Start another one: `prowess eval run {row.skill_slug}`. Results so far are reused."
         with self._context.resources.records().write() as connection:
             known = storage.get_run(connection, self._context.actor.owner, row.id)
             if known is None:
@@ -290,14 +290,14 @@ class Evals:
                 return {}
             if exclusive and state_of(known) == "running":
                 raise Conflict(
-                    f"The evaluation {row.id[:8]} is running.", hint="`prowess eval list` shows how far it is."
+                    f"The evaluation {row.id[:8]} is running.", hint="`prowess eval list` shows its progress."
                 )
             if (known.skill_digest, known.arms, known.total) != (row.skill_digest, row.arms, row.total):
                 raise Conflict(
-                    "The skill, its cases or the models have changed since the evaluation began.", hint=again
+                    "The skill, its cases or the models have changed since the evaluation started.", hint=again
                 )
             if not storage.claim_run(connection, known):
-                raise Conflict(f"Another process goes on with the evaluation {row.id[:8]}.", hint=again)
+                raise Conflict(f"Another process is continuing the evaluation {row.id[:8]}.", hint=again)
             stored = storage.keep_results(connection, row.id, keys)
         return {position: CaseResult.of(told) for position, told in stored.items()}
 

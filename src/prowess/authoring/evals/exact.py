@@ -282,7 +282,7 @@ def _values(value: Any) -> str:
         return "there is no text to look for"
     if len(items) > MAX_VALUES:
         return f"`values` has {len(items):,} items; the limit is {MAX_VALUES:,}"
-    return "`values` must be texts or numbers" if any(isinstance(item, dict | list) for item in items) else ""
+    return "`values` must contain only text or numbers" if any(isinstance(item, dict | list) for item in items) else ""
 
 
 SCORERS: dict[str, Scorer] = {

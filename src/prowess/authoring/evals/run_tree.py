@@ -108,7 +108,7 @@ def _new_iteration(workspace: Path) -> Path:
         except FileExistsError:
             continue
         return workspace / f"iteration-{number}"
-    raise Conflict(f"No free iteration in {str(workspace)!r}.", hint="Choose another folder with --out.")
+    raise Conflict(f"All iteration numbers are used in {str(workspace)!r}.", hint="Choose another folder with --out.")
 
 
 def _numbers(records: Iterable[TrialRecord]) -> dict[str, int]:

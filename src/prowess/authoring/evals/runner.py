@@ -120,7 +120,7 @@ class CaseRunner:
             if not deadline.expired():
                 raise
             message = f"The model did not answer within {active.limits.seconds:g} seconds."
-            raise TimedOut(message, hint="Allow more with `--timeout SECONDS`.") from None
+            raise TimedOut(message, hint="Allow more time with `--timeout SECONDS`.") from None
         except AnswerUnusable as error:
             # The provider bills it all the same.
             facts = RunFacts(

@@ -171,7 +171,7 @@ def plan_module(skill: Skill, artifact: str, template_id: str) -> Module:
     user = next((one.name for one in skill.artifacts if one is not found and _uses_output(one.content, found)), "")
     if user:
         raise Invalid(
-            f"{user!r} uses the output of {found.name!r} by its name, which a module around it would change.",
+            f"{user!r} uses the output of {found.name!r} by its name, which a wrapping module would change.",
             hint="Optimize the text of the prompt instead: `--method rewrite`.",
         )
     signature = make_signature(found)
@@ -334,7 +334,7 @@ class _Answers:
         meter = self._search.bench.meter
         if meter.spent:
             self.on_spent()
-            raise Refused(f"The search has to end: {meter.spent}.")
+            raise Refused(f"The search must end: {meter.spent}.")
         call = await self._call({})
         try:
             reply = await self._models.ask(call, read_model_request(payload))

@@ -215,7 +215,7 @@ def check_measurable(skill: Skill, artifact: str) -> None:
         )
     if sum(one.name == found.name for one in skill.artifacts) > 1:
         raise Invalid(
-            f"{artifact!r} has several variants, of which the model chooses one.",
+            f"{artifact!r} has several variants, and the model determines which is used.",
             hint="Optimize a skill with one variant, then copy the result.",
         )
     if isinstance(found, DspyModule) and found.settings.get("tools"):

@@ -54,11 +54,11 @@ class HeldOutTest:
             f"difference {self.difference.mean:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, {p}"
         )
         if self.accepted:
-            comparison = f"Better beyond noise: {comparison}."
+            comparison = f"Significantly better: {comparison}."
         elif high < 0:
             comparison = f"Worse: {comparison}."
         else:
-            comparison = f"Not better beyond noise: {comparison}."
+            comparison = f"Not significantly better: {comparison}."
         if self.uses > 1:
             comparison += (
                 f" These held-out cases were used for {self.uses} candidates of this skill, which weakens the claim: "

@@ -131,7 +131,7 @@ class Optimizations:
             return to_proposal(row)
         if exclusive and row.updated_at > max(row.created_at, seconds_from_now(-BUSY_SECONDS)):
             raise Conflict(
-                f"The optimization {row.id[:8]} is being done by another process, or was {BUSY_SECONDS:.0f} seconds ago.",
+                f"The optimization {row.id[:8]} is running in another process, or was {BUSY_SECONDS:.0f} seconds ago.",
                 hint=f"If it was interrupted, try again soon. `prowess optimize cancel {row.id[:8]}` ends its search.",
             )
         return await self._do(row, stored_request(row.request), on_progress, graceful=graceful)
@@ -175,7 +175,9 @@ class Optimizations:
         self._context.actor.require("skills.write")
         row = await self._records.find(proposal_id)
         if digest and digest != row.candidate_digest:
-            raise Conflict("The candidate is not the one that was shown.", hint="Look at it again, then approve it.")
+            raise Conflict(
+                "The candidate differs from the one that was shown.", hint="Review it again, then approve it."
+            )
         if row.state not in ("proposed", "approved"):
             await self._records.change(row.id, {}, states=("proposed",))  # raises, with what it is
         change = read_change(row)
@@ -185,7 +187,7 @@ class Optimizations:
             base, package = await self._read_base(row)
             _, changed = build_candidate(base, package, change, self._context.resources.limits)
             if changed.digest != row.candidate_digest:
-                raise Conflict("The candidate cannot be built again from the skill.", hint="Optimize the skill again.")
+                raise Conflict("The candidate cannot be rebuilt from the skill.", hint="Optimize the skill again.")
             # Two people may approve at once: one of them gets on.
             await self._records.change(row.id, {"state": "approved"}, states=("proposed", "approved"))
             try:
@@ -284,7 +286,7 @@ class Optimizations:
         skill, package = await offload(read)
         if package is None or skill.digest != row.base_digest or package.digest != skill.digest:
             raise Conflict(
-                f"The skill {row.skill_slug!r} has changed since the optimization began, so its result does not apply.",
+                f"The skill {row.skill_slug!r} has changed since the optimization started, so its result does not apply.",
                 hint=f"Optimize it again: `prowess optimize run {row.skill_slug} --method {row.method}`. The result stays stored.",
             )
         return skill, package
@@ -302,7 +304,7 @@ class Optimizations:
     def _require_person(self, action: str) -> None:
         if not self._context.actor.is_person:
             raise Refused(
-                f"Only a person can {action}: it is the text of a model, which nobody has accepted yet.",
+                f"Only a person can {action}: a model wrote it, and nobody has accepted it yet.",
                 hint="Ask a person to run `prowess optimize list`.",
             )
 
@@ -311,7 +313,7 @@ def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
     """Return the name of the artifact to optimize; '' for trigger phrases and descriptions."""
     if request.method in TRIGGER_METHODS:
         if request.artifact:
-            raise Invalid(f"The method {request.method} changes no artifact.", hint="Omit `--artifact`.")
+            raise Invalid(f"The method {request.method} does not change artifacts.", hint="Omit `--artifact`.")
         return ""
     if request.artifact:
         [chosen] = select_artifacts(skill, [request.artifact])
@@ -320,7 +322,7 @@ def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
     fitting = [artifact for artifact in select_artifacts(skill) if artifact.kind in ("prompt_template", "dspy_module")]
     if len(fitting) != 1:
         there = ": " + ", ".join(artifact.name for artifact in fitting) if fitting else ""
-        naming = "Name one with `--artifact`, or use" if fitting else "Optimize how it is found with"
+        naming = "Name one with `--artifact`, or use" if fitting else "To optimize how it is found, use"
         raise Invalid(
             f"The skill {skill.slug!r} has {len(fitting) or 'no'} artifacts that can be optimized{there}.",
             hint=f"{naming} `--method phrases`.",

@@ -104,7 +104,7 @@ class Optimizer:
         if plan.best is None:
             why = f" The search ended early: {ended}." if ended else ""
             return await self._finish(
-                "refused", f"No candidate did better than {self._base:.3f} on the validation cases.{why}"
+                "refused", f"No candidate was better than {self._base:.3f} on the validation cases.{why}"
             )
         return await self._test(plan, skill, package, plan.best[0])
 
@@ -188,7 +188,7 @@ class Optimizer:
         package = store.get_package(skill.id)
         if package is None or skill.digest != self._row.base_digest or package.digest != skill.digest:
             raise Conflict(
-                f"The skill {skill.slug!r} has changed since the optimization began.", hint="Start another one."
+                f"The skill {skill.slug!r} has changed since the optimization started.", hint="Start another one."
             )
         return skill, package
 

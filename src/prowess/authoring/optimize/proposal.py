@@ -84,7 +84,7 @@ class Meter:
         if self.budget.usd is not None and (self.cost or 0.0) >= self.budget.usd - self._kept_usd:
             return f"the budget of ${self.budget.usd:g} is used, except for the test"
         if self._clock() - self._began >= self.budget.minutes * 60:
-            return f"the {self.budget.minutes:g} minutes are over"
+            return f"the {self.budget.minutes:g} minutes are used up"
         return ""
 
 

@@ -55,7 +55,7 @@ async def read_cases(
     measurable = [case for case in found if case.checks or asserted]
     if found and not measurable:
         raise Refused(
-            f"Nothing says which outputs of {artifact!r} are good: it has no assertions, and its cases have no checks.",
+            f"The outputs of {artifact!r} cannot be scored: it has no assertions, and its cases have no checks.",
             hint="Add assertions or checks, or use `--metric exact` (cases with `expected`) or `--metric rubric:ID`.",
         )
     return measurable

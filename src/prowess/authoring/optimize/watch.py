@@ -57,7 +57,7 @@ async def _judge(engine: Engine, row: ProposalRow) -> ProposalRow | None:
     live = test.as_json()
     try:
         if current == row.base_digest:
-            why = "The version before it was restored."
+            why = "The previous version was restored."
             return await records.change(
                 row.id, {"state": "rolled_back", "live": live, "reason": why}, states=("watching",)
             )
@@ -85,7 +85,7 @@ async def _roll_back(owner: Engine, records: Records, row: ProposalRow, test: Li
     )
     why = f"Worse than before in live runs: {_rates(test)}"
     if old is None:
-        failed = f"{why}. It was not rolled back, because the version before it is not stored any more."
+        failed = f"{why}. It was not rolled back, because the previous version is no longer stored."
         return await records.change(
             row.id, {"state": "kept", "live": test.as_json(), "reason": failed}, states=("watching",)
         )

@@ -122,7 +122,7 @@ class SkillReader:
         if not equal_json(frontmatter_json(content), skill.frontmatter):
             raise Conflict(
                 f"The frontmatter in the SKILL.md of {show_uri(skill.uri)} differs from the one that the server lists.",
-                hint="Nothing was used. Tell the operator of the server; values are compared as YAML 1.2.",
+                hint="Nothing was used. Report this to the operator of the server; values are compared as YAML 1.2.",
             )
         return content
 
@@ -150,7 +150,7 @@ class SkillReader:
         # Both, as the extension asks. The size comes first, because it is cheaper.
         if content is None or len(content) != file.size or hashlib.sha256(content).hexdigest() != file.sha256:
             raise Conflict(
-                f"The server {skill.connector!r} sent other bytes for {file.path!r} of the skill {skill.slug!r} than it lists.",
+                f"The server {skill.connector!r} lists a different digest for {file.path!r} of the skill {skill.slug!r} than that of the bytes it sent.",
                 hint="Nothing was used. Fetch the skill again: a person is asked about the new files.",
             )
         return content
@@ -160,7 +160,7 @@ def require_fixed(skill: HostedSkill) -> HostedSkill:
     """Return the skill, or raise `Refused` if no digest describes its content."""
     if skill.state == "dynamic":
         raise Refused(
-            f"The skill {skill.slug!r} is dynamic: the server states no digests, so no approval can hold for it.",
+            f"The skill {skill.slug!r} is dynamic: the server states no digests, so no approval can cover it.",
             hint="Use another skill, or ask the operator of the server to publish fixed files.",
         )
     return skill
@@ -207,7 +207,7 @@ def _take_content(value: object, file: HostedFile) -> bytes | None:
 def _broken(method: str, why: str) -> Invalid:
     return Invalid(
         f"The answer of the server to `{method}` breaks the MCP skills extension: {why}.",
-        hint="Tell the operator of the server.",
+        hint="Report this to the operator of the server.",
     )
 
 
@@ -262,10 +262,10 @@ class ClientSkillServer:
                 ) from None
             raise RunFailed(
                 f"The connector {self.name!r} answered `{method}` with the error {error.code}.",
-                hint="Tell the operator of the server.",
+                hint="Report this to the operator of the server.",
             ) from None
         except ValidationError:
             raise Invalid(
                 f"The answer of the connector {self.name!r} to `{method}` breaks the protocol.",
-                hint="Tell the operator of the server.",
+                hint="Report this to the operator of the server.",
             ) from None

@@ -267,15 +267,15 @@ class HostedSkills:
             skill.uri: HostedRow(skill=skill, state=words[ruling.answer], why=ruling.reason)
             for skill, ruling in zip(fixed, rulings, strict=True)
         }
-        why = "The server states no digests, so no approval can hold for it."
+        why = "The server states no digests, so no approval can cover it."
         return tuple(judged.get(one.uri) or HostedRow(skill=one, state="dynamic", why=why) for one in skills)
 
     def _require_person(self) -> None:
         self._context.actor.require("skills.read")
         if not self._context.actor.is_person:
             raise Refused(
-                "Only a person may read a skill that nobody has accepted.",
-                hint="Call fetch_registry_skill; the person who is asked sees the skill.",
+                "Only a person can read a skill that nobody has accepted.",
+                hint="Call fetch_registry_skill: it asks a person, who then sees the skill.",
             )
 
 

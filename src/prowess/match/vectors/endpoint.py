@@ -89,18 +89,18 @@ def post_json(address: ServerAddress, body: bytes, deadline: float) -> ServerAns
 def _to_error(failure: ExchangeFailed) -> RequestInterrupted | _MalformedAnswer:
     match failure.kind:
         case "size":
-            return _MalformedAnswer("answers with far more than was asked for")
+            return _MalformedAnswer("sends an answer that is far larger than expected")
         case "encoding":
-            return _MalformedAnswer("answers with something else than embeddings")
+            return _MalformedAnswer("sends something other than embeddings")
         case "timeout":
             return RequestInterrupted("does not answer in time")
         case "certificate" | "tls":
             reason = getattr(failure.__cause__, "reason", failure.detail)
-            return RequestInterrupted(f"cannot be trusted or spoken to over TLS ({reason})")
+            return RequestInterrupted(f"cannot be reached over TLS ({reason})")
         case "protocol":
             return RequestInterrupted(failure.detail)
         case "network":
-            return RequestInterrupted(f"cannot be reached or breaks off ({failure.detail})")
+            return RequestInterrupted(f"cannot be reached, or drops the connection ({failure.detail})")
 
 
 def _split_url(url: str) -> tuple[SplitResult, int | None]:
@@ -132,11 +132,11 @@ ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.5
 _HINTS = {
     401: "Check the API key.",
-    403: "Check the API key, and what it may use.",
+    403: "Check the API key and its permissions.",
     404: "Check the base URL, which often ends in /v1, and the name of the model.",
     429: "The server asks for fewer requests: wait, or raise the limit there.",
 }
-_MALFORMED_HINT = "Is the base URL that of an OpenAI-compatible server, and the model one for embeddings?"
+_MALFORMED_HINT = "Check that the URL is that of an OpenAI-compatible server, and that the model is for embeddings."
 
 
 class EndpointEmbedder:
@@ -191,8 +191,8 @@ class EndpointEmbedder:
             batch = filled[start : start + BATCH_SIZE]
             vectors = self._asked([remove_surrogates(texts[row][:LONGEST_CHARACTERS]) for row in batch])
             if vectors.shape[1] != self.dimensions:
-                what = f"gives {vectors.shape[1]} numbers a text, and gave {self.dimensions} before"
-                raise self._unavailable(what, "Has the model been replaced? Start again to take the new one.")
+                what = f"returns {vectors.shape[1]} numbers per text, but returned {self.dimensions} before"
+                raise self._unavailable(what, "The model may have been replaced. Restart Prowess to use the new one.")
             rows[batch] = quantize(vectors)
         return rows
 
@@ -219,7 +219,7 @@ class EndpointEmbedder:
             try:
                 answer = post_json(self._address, body, deadline)
             except RequestInterrupted as error:
-                failure = self._unavailable(str(error), "Is it running, and reachable from here?")
+                failure = self._unavailable(str(error), "Check that it is running and reachable from here.")
             else:
                 if answer.status == 200:
                     return answer
@@ -236,8 +236,8 @@ class EndpointEmbedder:
 
     def _refusal(self, answer: ServerAnswer) -> Unavailable:
         if 300 <= answer.status < 400:
-            return self._unavailable("redirects to another address", "Give the address at which it answers itself.")
-        hint = _HINTS.get(answer.status, "Look into the log of the server.")
+            return self._unavailable("redirects to another address", "Use the address that it redirects to.")
+        hint = _HINTS.get(answer.status, "Check the log of the server.")
         return self._unavailable(f"answers with status {answer.status}", hint)
 
     def _unavailable(self, what: str, hint: str) -> Unavailable:
@@ -255,9 +255,9 @@ def _parse_vectors(body: bytes, count: int) -> NDArray[np.float64]:
         entries: Any = answer["data"]
         found: dict[Any, Any] = {entry["index"]: entry["embedding"] for entry in entries}
     except (ValueError, RecursionError, TypeError, LookupError) as error:
-        raise _MalformedAnswer("answers with something else than embeddings") from error
+        raise _MalformedAnswer("sends something other than embeddings") from error
     if len(entries) != count or set(found) != set(range(count)):
-        raise _MalformedAnswer(f"answers {count} texts with {len(entries)} embeddings, or numbers them wrongly")
+        raise _MalformedAnswer(f"answers {count} texts with {len(entries)} embeddings, or with wrong index numbers")
     return _parse_matrix([found[index] for index in range(count)])
 
 
@@ -267,14 +267,14 @@ def _parse_matrix(embeddings: list[Any]) -> NDArray[np.float64]:
         or len({len(some) for some in embeddings}) != 1
         or not embeddings[0]
     ):
-        raise _MalformedAnswer("gives embeddings of different lengths, or none")
+        raise _MalformedAnswer("returns embeddings of different lengths, or none")
     # Not `isinstance`, for which true and false are integers.
     if not all(type(value) in (int, float) for some in embeddings for value in some):
-        raise _MalformedAnswer("gives an embedding with something else than numbers")
+        raise _MalformedAnswer("returns an embedding that contains something other than numbers")
     try:
         matrix = np.array(embeddings, dtype=np.float64)
     except OverflowError as error:
-        raise _MalformedAnswer("gives an embedding with a number beyond all bounds") from error
+        raise _MalformedAnswer("returns an embedding with a number that is out of range") from error
     if not np.isfinite(matrix).all():
-        raise _MalformedAnswer("gives an embedding with NaN or an infinite number")
+        raise _MalformedAnswer("returns an embedding with NaN or infinity")
     return matrix

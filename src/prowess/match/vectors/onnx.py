@@ -94,7 +94,7 @@ LONGEST_TOKENS = 512
 """Only the beginning of a text counts."""
 
 _INSTALL_HINT = "Install it: pip install 'prowess[semantic]'"
-_OUTPUT_HINT = "Give a model whose output is one vector a token, or one a text."
+_OUTPUT_HINT = "Use a model that outputs one vector per token, or one per text."
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 Vector = Callable[[str], NDArray[np.float64]]

@@ -332,7 +332,7 @@ def report_once(result: ReadFields, found: Problem) -> None:
 
 
 def report_repeated_key(key: str, line: int, field: str, result: ReadFields) -> None:
-    """Report a key that is ignored because it exists already."""
+    """Report a key that is ignored because it already exists."""
     if len(result.problems) < MAX_FAULTS:
         message = f"The key {key[:80]!r} appears twice; the first one is used."
         hint = YAML_HINTS["yaml-duplicate-key"]

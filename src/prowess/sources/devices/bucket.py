@@ -75,7 +75,7 @@ class BucketLocation:
         except (PermissionDeniedError, UnauthenticatedError):
             raise Refused(
                 f"No access to {self.shown}.",
-                hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and check what they may do.",
+                hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and check their permissions.",
             ) from None
         except FileNotFoundError:
             raise NotFound(

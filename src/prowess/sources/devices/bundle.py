@@ -142,7 +142,7 @@ def read_bundle(data: bytes, channel: str, key: str) -> Bundle:
         raise _unreadable(channel) from None
     if version != VERSION:
         raise Invalid(
-            f"The bundle has another version than {VERSION}, which this Prowess reads.",
+            f"This version of Prowess reads only bundles of version {VERSION}, and this bundle has another one.",
             hint="Update Prowess on this device.",
         )
     if sealed.get("key") != key_id(key):
@@ -159,8 +159,8 @@ def read_bundle(data: bytes, channel: str, key: str) -> Bundle:
     bundle = _parse(content, channel)
     if bundle.channel != channel:
         raise Refused(
-            f"The bundle at this location is that of {bundle.channel!r}, not of {channel!r}.",
-            hint=f"Nothing was changed here. Somebody has renamed it. To repair it: {repair_hint(channel)}",
+            f"The bundle at this location is for {bundle.channel!r}, not for {channel!r}.",
+            hint=f"Nothing was changed here. Someone has renamed it. To repair it: {repair_hint(channel)}",
         )
     return bundle
 

@@ -90,7 +90,7 @@ class GitBranchLocation:
                 yield
         except (RepositoryMoved, ObjectNotAllowed):
             raise Unavailable(
-                f"{self._url} redirects to another address.", hint="Use the address that a browser ends at."
+                f"{self._url} redirects to another address.", hint="Open it in a browser, and use the final address."
             ) from None
 
     def _run(self, *arguments: str, lines: list[str] | None = None) -> str:

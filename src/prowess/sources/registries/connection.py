@@ -47,7 +47,7 @@ class RegistryConnection:
         try:
             return await download(self._client, url, max_bytes=max_bytes, seconds=SECONDS, headers=headers)
         except NotFound as error:
-            raise NotFound(f"The registry {self.name} does not have this.", hint=error.hint) from error
+            raise NotFound(f"The registry {self.name} does not have it.", hint=error.hint) from error
         except TryLater as error:
             raise TryLater(
                 f"The registry {self.name} cannot be used now: {error.message}",
@@ -91,7 +91,7 @@ class RegistryConnection:
     def malformed(self, why: str) -> Unavailable:
         """Return the error for an answer in another shape."""
         return Unavailable(
-            f"The registry {self.name} sent an answer that cannot be read. {why}",
+            f"The registry {self.name} sent an invalid answer. {why}",
             hint="Try again later, or use another registry with `--registry`.",
         )
 

@@ -95,7 +95,7 @@ class ProwessRegistry:
 
     async def _download(self, entry: IndexEntry, registry: str) -> FetchedSkill:
         if entry.size > FILES_BYTES:
-            raise Refused(f"The archive of {entry.name!r} is too large.", hint="Ask its publisher for a smaller one.")
+            raise Refused(f"The archive of {entry.name!r} is too large.", hint="Ask its publisher to make it smaller.")
         answer = await self._api.get(archive_path(entry), max_bytes=entry.size)
         package = await offload(open_archive, answer.body, entry, self._limits)
         return make_skill(entry, package, registry)

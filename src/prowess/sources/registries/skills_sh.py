@@ -89,7 +89,7 @@ class SkillsShRegistry:
             answer = await self._api.get_json(f"/api/v1/skills/{path}", max_bytes=FILES_BYTES)
             entry = self._entry(answer)
             if entry is None or entry.id.casefold() != name.casefold():
-                raise self._api.malformed("It is about another skill.")
+                raise self._api.malformed("It describes another skill.")
             return RegistryDetail(entry=entry, skill=self._read_files(name, answer), audits=await self._audits(path))
         entry = await self._find(name) or self._entry({"id": name})
         if entry is None:
@@ -104,7 +104,7 @@ class SkillsShRegistry:
             return self._read_files(name, answer)
         if name.count("/") != 2:
             raise NotFound(
-                f"The registry {NAME} has no files of {name!r} without a key.",
+                f"The registry {NAME} provides the files of {name!r} only with a key.",
                 hint=f"Set PROWESS_SKILLS_SH_KEY, or use the site itself: `prowess add https://{name.partition('/')[0]}`.",
             )
         answer = await self._files.get_json(f"/api/download/{_path(name)}", max_bytes=FILES_BYTES)
@@ -190,7 +190,7 @@ class SkillsShRegistry:
     def _read_files(self, id: str, answer: Mapping[str, Any]) -> FetchedSkill:
         if answer.get("files") is None:
             raise NotFound(
-                f"The registry {NAME} keeps no files of {id!r}.",
+                f"The registry {NAME} does not store the files of {id!r}.",
                 hint=f"Use its repository: `prowess add {id.rpartition('/')[0]}`.",
             )
         files: list[File] = []

@@ -89,7 +89,7 @@ def find_registry_skill(
             if found is not None:
                 return RegistrySkill(registry=opened, id=found)
         raise Invalid(
-            f"{text[:200]!r} is not the page of a skill in a registry.",
+            f"{text[:200]!r} is not a page of a skill in a registry.",
             hint=f"Use an id from `prowess registry search`, or a page of: {', '.join(REGISTRIES)}.",
         )
     prefix, colon, rest = text.partition(":")

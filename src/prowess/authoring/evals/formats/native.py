@@ -62,7 +62,7 @@ def _read_case(source: EvalSource, at: At, entry: Any, data: JsonObject, usual: 
         return []
     if inputs is not None and (fields.get("prompt") or files):
         message = "A case has either a message, with its files, or inputs."
-        source.report("eval-case", message, *at, hint="Make two cases of it.", severity="error")
+        source.report("eval-case", message, *at, hint="Split it into two cases.", severity="error")
         return []
     if None in files:
         return []

@@ -59,7 +59,7 @@ def read(source: EvalSource) -> EvalSuite:
         sources[opened.path] = opened
         cases += _read_test(opened, at, test, usual, prompts, str(number))
         if room.is_spent:
-            message = f"The file makes more than {MAX_TESTS:,} cases, or too long ones; only the first {len(cases):,} are read."
+            message = f"The file expands to more than {MAX_TESTS:,} cases, or to cases that are too long; only the first {len(cases):,} are read."
             source.report("eval-too-many", message, hint="Split it into several files and run one at a time.")
             break
     source.problems += [problem for one in sources.values() if one is not source for problem in one.problems]

@@ -65,7 +65,7 @@ def _read_set(source: EvalSource, at: At, fields: JsonObject, fill: Fill, depth:
     """Return the checks of a set. They share the set's weight; a threshold of its own is not supported."""
     inner = read_assertions(source, (*at, "assert"), fields.get("assert"), fill, depth=depth + 1)
     if fields.get("threshold") is not None:
-        source.report("eval-setting", "A threshold of an `assert-set` is ignored; its checks count one by one.", *at)
+        source.report("eval-setting", "A threshold of an `assert-set` is ignored; its checks count individually.", *at)
     total = sum(check.weight for check in inner) or 1.0
     weight = read_weight(source, at, fields)
     return [replace(check, weight=check.weight * weight / total) for check in inner]

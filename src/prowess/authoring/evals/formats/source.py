@@ -215,7 +215,7 @@ def open_file(path: str, files: Mapping[str, bytes]) -> EvalSource | Problem:
     try:
         data = files[path]
     except KeyError:
-        hint = "Replace a link that is broken or leaves the folder by the file."
+        hint = "Replace a link that is broken, or that leads out of the folder, with the file itself."
         return _unreadable(path, f"The file {path[:200]!r} cannot be read.", hint)
     return open_source(path, data, files)
 
