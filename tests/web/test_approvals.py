@@ -135,7 +135,7 @@ def test_a_request_is_shown_that_is_made_while_the_stream_of_events_connects(
     streams: list[Route] = []
     view.page.route(re.compile(r"/api/v1/events(\?|$)"), lambda route: streams.append(route))  # noqa: PLW0108  (Playwright sets attributes)
     page = view.go("/approvals")
-    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(page.get_by_text("Nothing is waiting for you")).to_be_visible()
     ask(queue, "alpha")
     streams[0].continue_()
     expect(page.get_by_role("article", name="Request about alpha")).to_be_visible()
@@ -166,7 +166,7 @@ def test_a_found_skill_is_accepted_only_with_the_content_that_was_shown(
     view.check_access()
     row.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("Nothing was accepted yet")).to_be_visible()
+    expect(page.get_by_text("Nothing accepted yet")).to_be_visible()
 
 
 @pytest.mark.long
@@ -186,7 +186,7 @@ def test_on_a_phone_accepted_skills_and_answers_can_be_revoked_without_scrolling
 def test_an_empty_queue_says_so_and_fills_itself(queue: Site, look: Callable[..., View]) -> None:
     view = look(queue, viewport={"width": 360, "height": 700})
     page = view.go("/approvals")
-    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(page.get_by_text("Nothing is waiting for you")).to_be_visible()
     ask(queue, "alpha")
     expect(page.get_by_role("article", name="Request about alpha")).to_be_visible()
     expect(page.get_by_role("button", name="Approve")).to_be_enabled()

@@ -40,10 +40,10 @@ def test_entries_are_filtered_unfolded_and_verified(
     expect(entries).to_have_count(1)
     entries.first.locator("summary").click()
     expect(entries.first).to_contain_text("approval_days")
-    expect(entries.first).to_contain_text("Hash before")
+    expect(entries.first).to_contain_text("Previous hash")
     view.check_access()
     page.get_by_label("Action").select_option("run")
-    expect(page.get_by_text("No matching entry")).to_be_visible()
+    expect(page.get_by_text("No matching entries")).to_be_visible()
 
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.get_by_text("Intact: 3 entries checked.")).to_be_visible()
@@ -104,7 +104,7 @@ def test_long_texts_without_spaces_do_not_make_the_page_wider_than_the_screen(
     page = look(site).go("/audit")
     entry = page.get_by_role("list", name="Entries").get_by_role("listitem")
     entry.locator("summary").click()
-    expect(entry).to_contain_text("Hash before")
+    expect(entry).to_contain_text("Previous hash")
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width

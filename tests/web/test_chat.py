@@ -204,7 +204,7 @@ def test_an_answer_is_stopped_and_continued(
     write(page, "tell me")
     expect(answer(page)).to_contain_text(long[:CHUNK_CHARACTERS].strip())
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("The turn was stopped before it was done.")).to_be_visible()
+    expect(page.get_by_text("The turn was stopped before it finished.")).to_be_visible()
     gate.open()
     page.get_by_role("button", name="Continue").click()
     expect(answer(page)).to_contain_text(long)

@@ -48,7 +48,7 @@ def test_a_batch_starts_from_pasted_lines_and_shows_what_failed(
     expect(form.get_by_text("2 runs")).to_be_visible()
     form.get_by_label("Inputs").fill('name,note\nAnn,"first, of all"\nBob,x\nCid,y')
     expect(form.get_by_text("3 runs")).to_be_visible()
-    form.get_by_label("At once").fill("1")
+    form.get_by_label("In parallel").fill("1")
     form.get_by_label("Name").fill("greetings")
     form.get_by_role("button", name="Start a batch").click()
 
@@ -68,7 +68,7 @@ def test_a_batch_starts_from_pasted_lines_and_shows_what_failed(
         page.get_by_role("button", name="Download results").click()
     lines = Path(download.value.path()).read_text().splitlines()
     assert [json.loads(line)["ok"] for line in lines] == [True, True, False]
-    page.get_by_role("button", name="Retry what failed").click()
+    page.get_by_role("button", name="Retry failed items").click()
     expect(page.get_by_text("attempt 2")).to_be_visible()
 
 

@@ -23,7 +23,7 @@ def test_an_empty_installation_shows_first_steps_that_lead_somewhere(site: Site,
     page = view.go("/")
     steps = page.get_by_role("region", name="First steps")
     expect(steps.get_by_role("listitem")).to_have_count(5)
-    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(page.get_by_text("Nothing is waiting for you.")).to_be_visible()
     expect(page.get_by_text("Nothing is running.")).to_be_visible()
     view.check_access()
     steps.get_by_role("button", name="Hide").click()

@@ -72,7 +72,7 @@ def test_variables_of_a_skill_are_allowed_and_forbidden(
     table.get_by_role("button", name="Allow").click()
     expect(page.get_by_role("region", name="Environment variables").get_by_text("API_KEY")).to_be_visible()
     table.get_by_role("button", name="Forbid").click()
-    expect(page.get_by_text("No skill may read a variable.")).to_be_visible()
+    expect(page.get_by_text("No skill is allowed to read a variable.")).to_be_visible()
 
 
 @pytest.mark.long

@@ -75,9 +75,9 @@ def test_on_a_phone_the_menu_opens_with_a_button(site: Site, look: Callable[...,
 def test_a_lost_connection_is_shown_and_healed(site: Site, look: Callable[..., View]) -> None:
     page = look(site).go("/skills")
     site.stop()
-    expect(page.get_by_text("The server does not answer. Trying again")).to_be_visible()
+    expect(page.get_by_text("The server is not responding. Trying again")).to_be_visible()
     site.start()
-    expect(page.get_by_text("The server does not answer. Trying again")).to_have_count(0)
+    expect(page.get_by_text("The server is not responding. Trying again")).to_have_count(0)
 
 
 def test_someone_who_is_not_signed_in_is_told_how_to(site: Site, look: Callable[..., View]) -> None:

@@ -114,7 +114,7 @@ def test_skills_in_folders_that_nobody_has_accepted_lead_to_the_approvals(
     place.environment["PROWESS_TRUSTED_FOLDERS"] = ""
     view = look(serve(place))
     page = view.go("/skills")
-    expect(page.get_by_text("1 skill in a folder waits for you to accept it.")).to_be_visible()
+    expect(page.get_by_text("1 skill in a folder needs your review.")).to_be_visible()
     expect(page.locator(".skills-row")).to_contain_text("not accepted")
     view.check_access()
     page.get_by_role("link", name="Review").click()

@@ -61,21 +61,21 @@ def test_a_source_is_looked_at_added_synced_and_deleted_with_its_skills(
     page.get_by_role("button", name="Add a source").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Repository", exact=True).fill("acme/runbooks")
-    dialog.get_by_role("button", name="See what it brings").click()
-    expect(dialog.get_by_role("region", name="A sync would bring")).to_contain_text("2 added")
+    dialog.get_by_role("button", name="Preview its skills").click()
+    expect(dialog.get_by_role("region", name="A sync would make these changes")).to_contain_text("2 added")
     expect(dialog).to_contain_text("rotate")
     assert slugs(team) == []
     view.check_access()
 
     dialog.get_by_role("button", name="Add and sync").click()
     card = page.get_by_role("article")
-    expect(card.get_by_role("region", name="The sync brought")).to_contain_text("2 added")
+    expect(card.get_by_role("region", name="The sync made these changes")).to_contain_text("2 added")
     expect(card).to_contain_text("In sync")
     assert slugs(team) == ["restart", "rotate"]
 
     deliver(upstream, restart="Restart it twice.")
     card.get_by_role("button", name="Sync").click()
-    expect(card.get_by_role("region", name="The sync brought")).to_contain_text("1 changed, 1 removed")
+    expect(card.get_by_role("region", name="The sync made these changes")).to_contain_text("1 changed, 1 removed")
     assert slugs(team) == ["restart"]
     view.check_access()
 
@@ -136,7 +136,7 @@ def test_a_skill_edited_here_stays_until_somebody_takes_the_one_of_the_source(
     deliver(upstream, restart="Restart it twice.")
     card = page.get_by_role("article")
     card.get_by_role("button", name="Sync").click()
-    result = card.get_by_role("region", name="The sync brought")
+    result = card.get_by_role("region", name="The sync made these changes")
     expect(result).to_contain_text("1 in conflict")
     assert team.do(team.engine.skills.get("restart")).description == "Mine."
     result.get_by_role("button", name="Replace mine").click()
