@@ -95,7 +95,7 @@ class Approvals(Part):
         return decode(ApprovalRow, await self._transport.post(_approval_path(approval_id), body))
 
     async def revoke(self, approval_id: str, *, note: str = "") -> ApprovalRow:
-        """Revoke a pending or approved request. A skill that it admitted leaves the prompt at the next turn."""
+        """Revoke a pending or approved request. A skill that it admitted is removed from the prompt at the next turn."""
         from prowess.storage.approvals import ApprovalRow
 
         return decode(ApprovalRow, await self._transport.post(_approval_path(approval_id, "revoke"), {"note": note}))

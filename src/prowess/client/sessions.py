@@ -57,7 +57,7 @@ class Sessions(Part):
         model: str | None = None,
         window: int | None = None,
     ) -> Session:
-        """Change the budget, the model or the context window. A budget below what is used removes nothing."""
+        """Change the budget, the model or the context window. A budget below the current use does not remove skills."""
         values = {"budget": budget, "model": model, "window": window}
         body = {name: value for name, value in values.items() if value is not None}
         return decode_session(read_json(await self._transport.send("PATCH", session_path(session), json=body)))

@@ -210,7 +210,7 @@ class Skills(Part):
         prefix: str = "",
         watch: ProgressCallback | None = None,
     ) -> list[ImportResult]:
-        """Send every skill at or below a path of this machine to the server. Only a person can.
+        """Send every skill at or below a path of this machine to the server. Only a person can do this.
 
         A skill that cannot be imported is a result of its own and does not stop the others.
         """

@@ -43,7 +43,7 @@ class Sources(Part):
         scope: Scope | None = None,
         enabled: bool = True,
     ) -> Source:
-        """Add a source. Nothing is fetched before the first sync. Only a person can."""
+        """Add a source. Nothing is fetched before the first sync. Only a person can do this."""
         body = {"name": name, "source_type": source_type, "config": dict(config), "enabled": enabled}
         return _source(await self._transport.post(_PATH, {**body, "scope": scope or "org"}))
 
@@ -55,7 +55,7 @@ class Sources(Part):
         config: Mapping[str, Any] | None = None,
         enabled: bool | None = None,
     ) -> Source:
-        """Change a source. A new configuration replaces the old one as a whole. Only a person can."""
+        """Change a source. A new configuration replaces the old one as a whole. Only a person can do this."""
         body = {"name": name, "config": None if config is None else dict(config), "enabled": enabled}
         return _source(read_json(await self._transport.send("PUT", f"{_PATH}/{segment(source_id)}", json=body)))
 
@@ -93,7 +93,7 @@ class Sources(Part):
         return _result(await self.get(source_id), found)
 
     async def sync_stale(self) -> list[SyncResult]:
-        """Sync every enabled source whose last sync is longer ago than its interval."""
+        """Sync every enabled source whose interval has passed."""
         found = await self._transport.post(f"{_PATH}/sync-stale", {})
         sources = {source.id: source for source in await self.list()}
         return [_result(sources[row["source_id"]], row) for row in found["items"] if row["source_id"] in sources]
@@ -136,7 +136,7 @@ class Registries(Part):
         return decode_all(RegistryHit, found["skills"])
 
     async def trending(self, *, limit: int = 20, registry: str = "") -> list[RegistryHit]:
-        """Return the skills that a registry calls trending, in its order."""
+        """Return the trending skills of a registry, in its order."""
         from prowess.engine.registry_results import RegistryHit
 
         found = await self._transport.get("/skills/registry/trending", limit=limit, registry=registry)

@@ -64,7 +64,7 @@ class Connectors:
     async def add(
         self, name: str, config: ConnectorConfig | Mapping[str, Any], *, scope: ConnectorScope = "org"
     ) -> Connector:
-        """Store a connector, in place of one of its name, and return it. Only a person can.
+        """Store a connector, in place of one of its name, and return it. Only a person can do this.
 
         One of the organization needs an administrator. One of the workspace goes into the file `.prowess/connectors.json`,
         and is accepted with it. Raise `Refused` for a command or a secret of the server from a person at another machine.
@@ -76,7 +76,7 @@ class Connectors:
         return await self.get(name)
 
     async def remove(self, name: str) -> Connector:
-        """Remove a connector and everything that was allowed for it, and return what it was. Only a person can."""
+        """Remove a connector and everything that was allowed for it, and return what it was. Only a person can do this."""
         gone = await offload(self._records.remove, name)
         await self._pool.close_connector(self._key(name))
         return gone

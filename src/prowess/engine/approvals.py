@@ -92,7 +92,7 @@ class Approvals(Part):
         return await offload(resolve)
 
     async def revoke(self, approval_id: str, *, note: str = "") -> ApprovalRow:
-        """Revoke a pending or approved request. A skill that it admitted leaves the prompt at the next turn."""
+        """Revoke a pending or approved request. A skill that it admitted is removed from the prompt at the next turn."""
         context = self._context
         return await offload(lambda: context.resources.approvals.revoke(context.actor, approval_id, note=note))
 

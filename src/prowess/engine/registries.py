@@ -69,7 +69,7 @@ class Registries(Part):
         return await offload(lambda: self._present([make_ranked_hit(entry) for entry in chosen], shows_texts))
 
     async def trending(self, *, limit: int = 20, registry: str = "") -> list[RegistryHit]:
-        """Return the skills that a registry calls trending, in its order."""
+        """Return the trending skills of a registry, in its order."""
         shows_texts, opened = await offload(self._open, registry)
         most = _check_limit(limit)
         found = (await opened.trending(limit=most))[:most]
@@ -125,7 +125,7 @@ class Registries(Part):
     async def install(
         self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
     ) -> Skill:
-        """Store a skill of a registry in the catalog, with where it came from, and return it. Only a person can.
+        """Store a skill of a registry in the catalog, with where it came from, and return it. Only a person can do this.
 
         `digest` is that of a preview: raise `Conflict` if the registry sends other files now, or if the skill does not have
         this `slug`. `scope` is by default the organization, or the account where there is none. The skill counts as synced:

@@ -59,7 +59,7 @@ class Registry(Part):
     async def add(self, kind: EntryKind, path: str | Path) -> tuple[RegistryEntry, bool]:
         """Store a prompt or rubric from a file for the organization; return it, and True if it is new.
 
-        Only a person can. Raise `Conflict` if this version is stored with other content.
+        Only a person can do this. Raise `Conflict` if this version is stored with other content.
         """
         from prowess.prompts.database_shelf import RegistryWriter
         from prowess.prompts.folder_shelf import read_entry_files

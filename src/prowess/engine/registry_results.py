@@ -23,7 +23,7 @@ class RegistryHit(RegistryEntry):
     """A skill that a registry lists. Its texts are not accepted; an agent that would have to ask gets it without them."""
 
     installed: bool = False
-    """True if a skill in reach came from exactly this page."""
+    """True if an available skill was installed from this page."""
     score: float | None = None
     """Its place in the ranking of a search, from 0 to 1; None in other lists."""
     decision: str = ""

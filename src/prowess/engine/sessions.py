@@ -102,7 +102,7 @@ class Sessions(Part):
         model: str | None = None,
         window: int | None = None,
     ) -> Session:
-        """Change the budget, the model or the context window. A budget below what is used removes nothing."""
+        """Change the budget, the model or the context window. A budget below the current use does not remove skills."""
         context = self._context
         return await offload(
             lambda: context.resources.sessions.change(

@@ -46,7 +46,7 @@ class OverviewQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Some rows as a JSON list, and how many there are in all. `facets` counts the skills of each scope and tag."""
+    """Some rows as a JSON list, and the total number. `facets` counts the skills of each scope and tag."""
 
     items_json: bytes
     count: int

@@ -54,7 +54,7 @@ class SkillRow:
     updated_at: str | None
     source: str = ""
     hides: tuple[ShadowedSkill, ...] = ()
-    """Skills of the same slug in farther scopes."""
+    """Skills with the same slug in farther scopes."""
     enabled: bool = True
     people_only: bool = False
     trust: str = ""

@@ -100,7 +100,7 @@ class Sessions:
         model: str | None = None,
         window: int | None = None,
     ) -> Session:
-        """Change the budget, the model or the window. A budget below what is used removes nothing.
+        """Change the budget, the model or the window. A budget below the current use does not remove skills.
 
         Only an administrator raises a budget above that of the organization.
         """

@@ -52,7 +52,7 @@ async def list_skills(
     tags: _Tags = [],  # noqa: B006
     scope: Annotated[str, Field(description="For example workspace, user or system.")] = "",
     status: Literal["", "active", "error"] = "",
-    cursor: Annotated[str, Field(description="next_cursor of the page before.")] = "",
+    cursor: Annotated[str, Field(description="next_cursor of the previous page.")] = "",
 ) -> dict[str, Any]:
     """List all skills by name, 50 per page. To find one for a task, call search_skills instead.
 

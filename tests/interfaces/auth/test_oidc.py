@@ -192,7 +192,7 @@ def test_the_answer_to_another_browser_is_refused(
 def test_an_answer_that_names_another_provider_or_has_no_code_is_refused(
     browser: Callable[..., TestClient], provider: Provider
 ) -> None:
-    for name, words in (("iss", "another provider"), ("code", "did not confirm")):
+    for name, words in (("iss", "a different provider"), ("code", "did not confirm")):
         window = browser()
         address = urlsplit(at_provider(window))
         query = {key: values[0] for key, values in parse_qs(address.query).items()}

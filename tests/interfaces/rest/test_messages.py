@@ -373,7 +373,7 @@ async def test_a_turn_in_another_process_is_followed_by_what_it_stores(talking, 
         refused = await site.send("POST", "/sessions/c/messages/stop", ANN, json={})
         assert (refused.status_code, refused.json()["detail"]) == (
             409,
-            "Another process of the server works on this turn.",
+            "Another process of the server is working on this turn.",
         )
         follower = await site.stream("/sessions/c/messages/stream", ANN)
         model.go_on.set()

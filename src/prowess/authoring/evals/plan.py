@@ -38,4 +38,4 @@ class EvalPlan(BaseModel):
     max_spend: float | None = Field(default=None, gt=0)
     """US dollars for the whole run, judges included."""
     cache: bool = True
-    """Use results of earlier runs again."""
+    """Reuse results of earlier runs."""

@@ -128,10 +128,10 @@ class Provider:
         answer.
         """
         if attempt is None or not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
-            raise _refused("This browser did not begin to sign in, or took too long.")
+            raise _refused("This browser did not start the sign-in, or took too long.")
         # A provider that names itself in the answer must be the one that was asked.
         if answer.get("iss", self.issuer) != self.issuer:
-            raise _refused("The answer comes from another provider.")
+            raise _refused("The answer comes from a different provider.")
         code = answer.get("code", "")
         if not code:
             raise _refused("The provider did not confirm who you are.")
@@ -296,7 +296,7 @@ def _check_url(url: str, name: str) -> None:
         return
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return
-    raise Invalid(f"Invalid URL {url[:80]!r} in {name}.", hint="Use an address that begins with https://.")
+    raise Invalid(f"Invalid URL {url[:80]!r} in {name}.", hint="Use an address that starts with https://.")
 
 
 @cache

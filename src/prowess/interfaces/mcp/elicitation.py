@@ -124,7 +124,7 @@ def too_long_hint(approval_id: str) -> str:
     """Return what an agent can do about a request that no form can show in full."""
     return (
         f"The request is too long for a form. Tell the user that request {approval_id[:8]} is waiting for approval "
-        "at a terminal. Go on with something else until then."
+        "at a terminal. Continue with something else until then."
     )
 
 

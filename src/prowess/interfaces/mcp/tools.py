@@ -164,7 +164,7 @@ async def _call_with_approval(
         if isinstance(verdict, InputRequiredResult):
             return verdict
         if verdict == "denied":
-            denied = ApprovalDenied("A person denied this.", hint="Go on without it, or ask them why.")
+            denied = ApprovalDenied("A person denied this.", hint="Continue without it, or ask them why.")
             return _call_result(await toolbox.refusal(params.name, denied))
         if verdict == "approved":
             answer = await _call(backend, toolbox, params.name, arguments)

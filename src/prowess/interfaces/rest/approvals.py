@@ -91,13 +91,13 @@ async def get_approval(id: ApprovalId, engine: Reader) -> Response:
 
 @router.post("/{id}", response_model=ApprovalShape)
 async def answer_approval(id: ApprovalId, body: AnswerBody, engine: Approver) -> Response:
-    """Approve or deny a request, once and for all. Only a person can. Answers 409 if it was answered before."""
+    """Approve or deny a request. Only a person can do this, and only once: answers 409 if it was answered before."""
     shown = ""
     if body.shown:
         row = await engine.approvals.get(id)
         shown = consent_text(row)
         if row.state == "pending" and hashlib.sha256(shown.encode()).hexdigest() != body.shown:
-            raise Conflict("The request is not the one that was shown.", hint="Show it again, then answer.")
+            raise Conflict("The request has changed since it was shown.", hint="Show it again, then answer.")
     answered = await engine.approvals.resolve(
         id, approved=body.approved, note=body.note, proof=_SHOWN if shown else _NOT_SHOWN, shown=shown
     )
@@ -106,5 +106,5 @@ async def answer_approval(id: ApprovalId, body: AnswerBody, engine: Approver) ->
 
 @router.post("/{id}/revoke", response_model=ApprovalShape)
 async def revoke_approval(id: ApprovalId, body: RevokeBody, engine: Approver) -> Response:
-    """Withdraw a pending or approved request. A skill that it admitted leaves the prompt at the next turn."""
+    """Withdraw a pending or approved request. A skill that it admitted is removed from the prompt at the next turn."""
     return respond(await engine.approvals.revoke(id, note=body.note))

@@ -79,7 +79,7 @@ async def find_in_audit(
     outcome: _Text = "",
     since: Annotated[str, Query(max_length=40, description="Only rows since a time, for example 2026-03-01.")] = "",
 ) -> Response:
-    """Return the recorded decisions of the organization that fit, newest first. `total` counts those that fit."""
+    """Return the matching decisions of the organization, newest first. `total` is the number of matches."""
     last = await engine.audit.last()
     found = await engine.audit.find(
         before=page.after_number(_MAX_NUMBER),
@@ -101,7 +101,7 @@ def _respond(found: Sequence[AuditRow], page: PageQuery, last: int, total: int) 
 @router.get("/verify", response_model=AuditVerdictShape)
 async def verify_audit(
     engine: Admin,
-    head: Annotated[str, Query(max_length=200, description="The `head` of an earlier verdict that you kept.")] = "",
+    head: Annotated[str, Query(max_length=200, description="The `head` of an earlier verdict that you stored.")] = "",
 ) -> Response:
     """Check that no row was altered, removed or moved; with `head`, also that none is missing at the end."""
     return respond(await engine.audit.verify(head=head))

@@ -57,7 +57,7 @@ class TagShape(Shape):
 
 
 class FacetsShape(Shape):
-    """How many skills there are of each kind. `scopes` counts them whatever `scope` asks for."""
+    """Number of skills for each value of a filter. `scopes` ignores the filter `scope`."""
 
     scopes: dict[str, int]
     tags: list[TagShape]
@@ -66,7 +66,7 @@ class FacetsShape(Shape):
 
 
 class OverviewShape(Shape):
-    """Rows of a list from `offset` on, and how many there are in all."""
+    """Rows of a list from `offset` on, and the total number."""
 
     items: list[OverviewRowShape]
     total: int
@@ -80,13 +80,17 @@ async def read_catalog(
     q: Annotated[
         str, Query(max_length=2_000, description="A search: the matcher's results, then skills with these words.")
     ] = "",
-    scope: Annotated[list[Scope] | None, Query(description="Only of these scopes. Repeat it for several.")] = None,
+    scope: Annotated[
+        list[Scope] | None, Query(description="Only skills of these scopes. Repeat it for several.")
+    ] = None,
     tags: Annotated[
         list[str] | None, Query(description="Tags that the skill must have. Repeat it, or separate tags by commas.")
     ] = None,
     enabled: Annotated[bool | None, Query(description="Only skills that are switched on, or off.")] = None,
-    sort: Annotated[OverviewSort | None, Query(description="By default, the best match, or the slug.")] = None,
-    descending: Annotated[bool, Query(description="In the reverse order.")] = False,
+    sort: Annotated[
+        OverviewSort | None, Query(description="Default: best match first in a search, otherwise by slug.")
+    ] = None,
+    descending: Annotated[bool, Query(description="Reverse the order.")] = False,
     offset: Annotated[int, Query(ge=0, le=10_000_000, description="How many rows to skip.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="How many rows to return.")] = 500,
     facets: Annotated[bool, Query(description="Count the skills of each scope, tag and kind.")] = False,
@@ -119,7 +123,7 @@ _OPEN_JOBS: tuple[JobState, ...] = ("queued", "running", "waiting")
 
 
 class SkillCountsShape(Shape):
-    """How many skills there are, also by scope."""
+    """Number of skills, in total and by scope."""
 
     total: int
     scopes: dict[str, int]
@@ -142,7 +146,7 @@ class SummaryShape(Shape):
 
 @summary_router.get("/summary", response_model=SummaryShape)
 async def read_summary(engine: Reader) -> Response:
-    """Return counts for a first look: skills, pending approvals, proposals to accept, what is running, and what it cost."""
+    """Return counts for an overview: skills, pending approvals, proposals to accept, running work, and costs."""
     overview, approvals, proposed, conversations, stats = await asyncio.gather(
         engine.skills.overview(OverviewQuery(limit=1, facets=True)),
         engine.approvals.list(("pending",)),

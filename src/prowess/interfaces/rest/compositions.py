@@ -27,7 +27,7 @@ MAX_LISTED = 1_000
 
 
 class StartBody(Body):
-    """The purpose of the skill, and the skill to change instead of making a new one."""
+    """The purpose of the skill, and the skill to change instead of creating a new one."""
 
     request: Words
     skill: Name = ""
@@ -35,7 +35,7 @@ class StartBody(Body):
 
 
 class RefineBody(Body):
-    """The change to make. Empty only to try a first draft again that failed."""
+    """The change to make. Leave it empty only to retry a first draft that failed."""
 
     feedback: Words = ""
     model: Name = ""
@@ -96,7 +96,7 @@ class SavedShape(Shape):
 async def start_composition(body: StartBody, engine: Writer) -> Response:
     """Draft a skill, or a change of one, and return it with everything that was found about it. Needs `skills.run` too.
 
-    Answers 502 if the model wrote no usable draft. The composition stays, and can be refined without feedback.
+    Answers 502 if the model did not write a usable draft. The composition is kept, and can be refined without feedback.
     """
     composition = await engine.compose.start(body.request, skill=body.skill, model=body.model)
     return respond(_view(engine, composition), 201)
@@ -138,7 +138,7 @@ async def get_round_files(id: CompositionId, engine: Reader, round: RoundNumber 
 
 @router.post("/{id}/refine", response_model=CompositionShape)
 async def refine_composition(id: CompositionId, body: RefineBody, engine: Writer) -> Response:
-    """Write the next round after feedback. Needs `skills.run` too. Answers 409 if somebody else made one meanwhile."""
+    """Write the next round after feedback. Needs `skills.run` too. Answers 409 if someone else wrote one in the meantime."""
     return respond(_view(engine, await engine.compose.refine(id, body.feedback, model=body.model)))
 
 
@@ -150,7 +150,7 @@ async def go_back(id: CompositionId, body: BackBody, engine: Writer) -> Response
 
 @router.post("/{id}/approve", response_model=SavedShape)
 async def approve_composition(id: CompositionId, body: ApproveCompositionBody, engine: Writer) -> Response:
-    """Save the current round as a skill that the caller accepts. Only a person can. Answers 409 for other files."""
+    """Save the current round as a skill that the caller accepts. Only a person can do this. Answers 409 for other files."""
     saved = await engine.compose.approve(id, digest=body.digest, scope=body.scope, allow_collision=body.allow_collision)
     return respond(_saved_json(saved))
 

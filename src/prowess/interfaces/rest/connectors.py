@@ -30,7 +30,7 @@ ToolName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class ConnectorShape(Shape):
-    """A connector. Secrets are named in `variables`, and never stored."""
+    """A connector. `variables` has the names of its secrets; their values are never stored."""
 
     name: str
     scope: Literal["org", "workspace"]
@@ -45,7 +45,7 @@ class ConnectorShape(Shape):
 
 
 class ToolShape(Shape):
-    """A tool of a connector, in the words of its server. `reads` is what the server claims."""
+    """A tool of a connector, as its server describes it. `reads` is the server's claim."""
 
     connector: str
     tool: str
@@ -76,7 +76,7 @@ class CallShape(Shape):
 
 
 class ConnectorBody(Body):
-    """A server that speaks streamable HTTP. Values of headers contain a reference, `${CONNECTOR_…}`."""
+    """A server that supports streamable HTTP. Values of headers contain a reference, `${CONNECTOR_…}`."""
 
     url: Annotated[str, Field(max_length=4096, examples=["https://mcp.example.com/mcp"])]
     headers: Annotated[dict[str, str], FewMembers] = Field(default_factory=dict[str, str])
@@ -93,7 +93,7 @@ class ConnectorCallBody(Body):
 
 
 class AllowBody(Body):
-    """Tools to allow as they are defined now; with `reads`, also all of which the server says that they only read."""
+    """Tools to allow as they are defined now; with `reads`, also all that the server declares read-only."""
 
     tools: list[ToolName] = Field(default_factory=list[str], max_length=500)
     reads: StrictBool = False
@@ -129,9 +129,9 @@ async def delete_connector(name: ConnectorName, engine: Admin) -> Response:
 async def list_tools(
     name: ConnectorName,
     engine: Reader,
-    q: Annotated[str, Query(max_length=300, description="Only the tools that fit, best first.")] = "",
+    q: Annotated[str, Query(max_length=300, description="Only matching tools, best first.")] = "",
 ) -> Response:
-    """Return the tools of a connector, in the words of its server."""
+    """Return the tools of a connector, as its server describes them."""
     connectors = engine.connectors
     if q.strip():
         found, notes = [tool for tool, _ in await connectors.search(q, connector=name, limit=50)], list[str]()
@@ -159,5 +159,5 @@ async def disallow_tools(
     engine: Approver,
     tool: Annotated[str, Query(max_length=128, description="Only this one.")] = "",
 ) -> Response:
-    """Take back what was allowed: one tool, or all."""
+    """Stop allowing one tool, or all tools."""
     return respond((await engine.connectors.disallow(name, [tool] if tool else ())).as_json())

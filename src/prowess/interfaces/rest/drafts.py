@@ -48,11 +48,11 @@ class ArtifactShape(Shape):
     metadata: dict[str, Any]
     size: int
     variables: list[str]
-    runs: bool = Field(description="True if a run of the skill runs it.")
+    runs: bool = Field(description="True if it is part of a run of the skill.")
 
 
 class ReachShape(Shape):
-    """The requests of a skill, and how far its runs reach."""
+    """The permissions that a skill requests, and what its runs can access."""
 
     requests: list[str]
     reach: Reach = Field(
@@ -72,9 +72,9 @@ class BudgetEffectShape(Shape):
 
 
 class DraftShape(ReachShape):
-    """A document as a draft. `slug` is the one that it says, or a suggestion.
+    """A document as a draft. `slug` is the one in the document, or a suggestion.
 
-    `block` is the text that it would put into a prompt; `content_length` are its characters, and `tokens` an estimate.
+    `block` is the text that it would put into a prompt; `content_length` is its number of characters, and `tokens` an estimate.
     """
 
     frontmatter: dict[str, Any]
@@ -129,7 +129,7 @@ class TrialsShape(Shape):
 
 
 class KindShape(Shape):
-    """A kind of artifact: where its files are, and what running it does."""
+    """A kind of artifact: where its files are, and what a run of it does."""
 
     name: str
     folder: str
@@ -170,14 +170,16 @@ class ParseBody(DraftBody):
     """A draft to read, and the session in which it would be enabled."""
 
     scope: WritableScope = Field(default="org", description="The scope of a new skill.")
-    session: str = Field(default="", max_length=300, description="The session whose budget counts.")
+    session: str = Field(default="", max_length=300, description="The session whose budget is used.")
 
 
 class TrialBody(DraftBody):
     """A draft, and messages to try it with."""
 
     messages: Annotated[list[_Message], Field(min_length=1, max_length=MAX_MESSAGES)]
-    context: str = Field(default="", max_length=100_000, description="The earlier conversation, which counts less.")
+    context: str = Field(
+        default="", max_length=100_000, description="Earlier messages. They count less than the message itself."
+    )
 
 
 class RenderBody(DraftBody):
@@ -245,7 +247,7 @@ async def list_kinds(engine: Reader) -> Response:  # noqa: ARG001  (takes the pe
 
 @router.get("/skills/{id}/artifacts", response_model=ArtifactsShape, summary="List the artifacts of a skill")
 async def list_artifacts(id: SkillId, engine: Reader) -> Response:
-    """Return the artifacts of a skill with their texts and settings, and what the skill may reach."""
+    """Return the artifacts of a skill with their texts and settings, and what the skill can access."""
     return respond(await engine.skills.drafts.artifacts(await engine.skills.locate(id)))
 
 

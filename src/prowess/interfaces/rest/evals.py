@@ -47,7 +47,7 @@ class EvalBody(Body):
     timeout: Annotated[float, Field(strict=True, gt=0, le=3_600, allow_inf_nan=False)] | None = None
     concurrency: Annotated[WholeNumber, Field(ge=1, le=MAX_CONCURRENCY)] | None = None
     max_spend: Dollars | None = None
-    cache: StrictBool = Field(True, description="Use results of earlier runs again.")
+    cache: StrictBool = Field(True, description="Reuse results of earlier runs.")
 
 
 @shape_of(EvalRun)
@@ -60,7 +60,7 @@ class EvalShape(Shape):
 
 
 class IntervalShape(Shape):
-    """A mean difference and its 95% interval. Numbers that cannot be told, as from a single case, are null."""
+    """A mean difference and its 95% interval. Numbers that cannot be computed, for example from a single case, are null."""
 
     mean: float | None
     low: float | None
@@ -68,7 +68,7 @@ class IntervalShape(Shape):
 
 
 class DifferenceShape(IntervalShape):
-    """A difference with the chance `p` that two equal runs would show it, and what follows from both."""
+    """A difference, the probability `p` that two equal runs would show it, and the verdict."""
 
     p: float
     verdict: Verdict
@@ -108,8 +108,8 @@ class EvalComparisonShape(Shape):
 async def start_eval(body: EvalBody, engine: Runner) -> Response:
     """Start an evaluation as a job, and return the job at once. The `result` of the job has the id as `run`.
 
-    A skill without cases is an error. A job that needs an approval waits for it. A job of the same name with the same body
-    is returned, and goes on if it was interrupted.
+    A skill without cases is an error. A job that needs an approval waits for it. If a job with the same name and
+    body exists, it is returned, and continues if it was interrupted.
     """
     options = body.model_dump(mode="json", exclude={"skill_slug", "name"})
     plan = EvalPlan(target=body.skill_slug, **options)
@@ -139,7 +139,7 @@ async def get_eval(id: EvalId, engine: Reader) -> Response:
 async def compare_evals(id: EvalId, other: EvalId, engine: Reader) -> Response:
     """Return how `id` differs from the earlier evaluation `other`, on the cases that both have.
 
-    Differences are means over the cases with a 95% bootstrap interval of pairs. `better` and `worse` are said only if the
+    Differences are means over the cases with a 95% bootstrap interval of pairs. The verdict is `better` or `worse` only if the
     interval excludes zero and a sign-flip test agrees.
     """
     return respond(await engine.evals.compare(other, id))

@@ -19,7 +19,7 @@ router = APIRouter(tags=["events"])
 _MAX_NUMBER = 10**15
 After = Annotated[
     int | None,
-    Query(ge=0, le=_MAX_NUMBER, description="Start after this number; by default, with what happens from now on."),
+    Query(ge=0, le=_MAX_NUMBER, description="Start after this number. Default: only new events."),
 ]
 Names = Annotated[
     str,

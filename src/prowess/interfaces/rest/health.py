@@ -21,7 +21,7 @@ PUBLIC_PATHS = ("/healthz", "/readyz")
 
 
 class HealthShape(BaseModel):
-    """The process answers."""
+    """The process responds."""
 
     status: Literal["ok"]
 

@@ -37,7 +37,9 @@ class JobBody(Body):
     """The skill to run. With `items`, each of which has the inputs of one run, it is a batch."""
 
     skill_slug: Name
-    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = Field("", description="A unique name; empty for any.")
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = Field(
+        "", description="A unique name. If empty, one is generated."
+    )
     artifacts: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list[str])
     inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
     items: Annotated[list[dict[str, Any]], Field(max_length=MAX_ITEMS)] | None = None
@@ -50,7 +52,7 @@ class JobBody(Body):
 
 
 class RetryBody(Body):
-    """Limits of a batch to change before it goes on."""
+    """Limits of a batch to change before it continues."""
 
     concurrency: Concurrency | None = None
     max_spend: Dollars | None = None
@@ -77,10 +79,10 @@ class JobResultShape(Shape):
 
 @router.post("", response_model=JobShape, status_code=201)
 async def start_job(body: JobBody, engine: Runner) -> Response:
-    """Start a durable run or a batch, and return at once. One that needs an approval waits for it.
+    """Start a durable run or a batch, and return at once. A job that needs an approval waits for it.
 
-    A job of the same name that does the same is returned, and goes on if it was interrupted. Answers 409 if it does
-    something else.
+    If a job with the same name and body exists, it is returned, and continues if it was interrupted. Answers 409 if its
+    body differs.
     """
     request = RunRequest(
         slug=body.skill_slug,

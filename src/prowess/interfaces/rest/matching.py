@@ -171,9 +171,9 @@ async def explain_match(body: WhyBody, engine: Reader) -> Response:
 @router.get("/index", response_model=IndexShape, summary="Get the index of skills for a prompt")
 async def read_index(
     engine: Reader,
-    message: Annotated[str, Query(max_length=2_000, description="Skills that match it come first.")] = "",
-    session: Annotated[str, Query(max_length=200, description="The session whose context window counts.")] = "",
-    budget: Annotated[int | None, Query(ge=0, le=1_000_000, description="How many characters it may have.")] = None,
+    message: Annotated[str, Query(max_length=2_000, description="Skills that match this message come first.")] = "",
+    session: Annotated[str, Query(max_length=200, description="The session whose context window is used.")] = "",
+    budget: Annotated[int | None, Query(ge=0, le=1_000_000, description="Maximum number of characters.")] = None,
 ) -> Response:
     """Return the list of available skills for a system prompt, within a budget of characters."""
     plan = await engine.index(message, session=session, budget=budget)

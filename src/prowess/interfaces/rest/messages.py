@@ -55,7 +55,7 @@ class ResumeBody(Body):
     """The model that goes on."""
 
     model: Name = ""
-    background: StrictBool = Field(False, description="Go on with the turn if the client goes away.")
+    background: StrictBool = Field(False, description="Continue the turn if the client disconnects.")
 
 
 class MessageBody(ResumeBody):
@@ -196,7 +196,7 @@ async def stop_turn(request: Request, id: SessionId, engine: Runner) -> Response
         live = _turns(request).find(session.id)  # it may have begun here meanwhile
         if live is None:
             raise Conflict(
-                "Another process of the server works on this turn.",
+                "Another process of the server is working on this turn.",
                 hint="Wait until it has ended, or repeat the request.",
             )
     if live is not None:
@@ -217,7 +217,7 @@ async def list_messages(
     id: SessionId,
     engine: Reader,
     page: Page,
-    order: Annotated[Literal["oldest", "newest"], Query(description="Which message is the first.")] = "oldest",
+    order: Annotated[Literal["oldest", "newest"], Query(description="Order of the messages.")] = "oldest",
 ) -> Response:
     """Return what was said in a session, with tool calls and their results."""
     try:
@@ -375,11 +375,11 @@ async def list_facts(engine: Reader, page: Page) -> Response:
 
 @memory_router.post("", status_code=201, response_model=FactShape)
 async def remember_fact(body: FactBody, engine: Runner) -> Response:
-    """Remember a fact for the caller's later conversations. Only a person can."""
+    """Remember a fact for the caller's later conversations. Only a person can do this."""
     return respond(await engine.agent.remember(body.text), 201)
 
 
 @memory_router.delete("/{id}", response_model=FactShape)
 async def forget_fact(id: Annotated[str, Path(min_length=1, max_length=200)], engine: Runner) -> Response:
-    """Forget a fact, and return it. Only a person can."""
+    """Forget a fact, and return it. Only a person can do this."""
     return respond(await engine.agent.forget(id))

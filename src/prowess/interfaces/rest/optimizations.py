@@ -36,7 +36,7 @@ from prowess.storage.proposals import ProposalState
 
 router = APIRouter(prefix="/optimizations", tags=["optimizations"])
 
-ProposalId = Annotated[str, Path(max_length=200, description="The id, or at least four leading characters of it.")]
+ProposalId = Annotated[str, Path(max_length=200, description="The id, or at least its first four characters.")]
 
 
 class OptimizationBody(Body):
@@ -124,13 +124,13 @@ async def get_candidate(id: ProposalId, engine: Reader) -> Response:
 
 @router.post("/{id}/approve", response_model=OptimizationShape)
 async def approve_optimization(id: ProposalId, body: ApproveProposalBody, engine: Writer) -> Response:
-    """Make the candidate the next version of its skill. Only a person can. Answers 409 if the skill has changed."""
+    """Make the candidate the next version of its skill. Only a person can do this. Answers 409 if the skill has changed."""
     return respond(await engine.optimize.approve(id, digest=body.digest, note=body.note))
 
 
 @router.post("/{id}/reject", response_model=OptimizationShape)
 async def reject_optimization(id: ProposalId, body: RejectBody, engine: Writer) -> Response:
-    """Reject a proposal. Only a person can. Answers 409 unless it is proposed."""
+    """Reject a proposal. Only a person can do this. Answers 409 unless it is proposed."""
     return respond(await engine.optimize.reject(id, note=body.note))
 
 

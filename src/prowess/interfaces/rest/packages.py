@@ -218,7 +218,7 @@ async def import_upload(
     request: Request,
     engine: Writer,
     scope: Annotated[WritableScope, Query(description="The scope of the new skills.")] = "org",
-    on_conflict: Annotated[OnConflict, Query(description="What to do if a slug is taken.")] = "refuse",
+    on_conflict: Annotated[OnConflict, Query(description="What to do if a slug is already taken.")] = "refuse",
     prefix: Annotated[str, Query(max_length=100, description="A namespace for all slugs.")] = "",
     slug: Annotated[str, Query(alias="as", max_length=200, description="The slug of the only skill.")] = "",
 ) -> Response:
@@ -252,7 +252,9 @@ async def export_skill(
     id: SkillId,
     engine: Reader,
     form: Annotated[ExportForm, Query(description="An archive of its files, or of another form.")] = "zip",
-    profile: Annotated[ProfileName | None, Query(description="Make it pass this profile.")] = None,
+    profile: Annotated[
+        ProfileName | None, Query(description="Convert the skill so that it passes this profile.")
+    ] = None,
 ) -> Response:
     """Return a skill as an archive: its files unchanged, in another form, or so that they pass a profile.
 

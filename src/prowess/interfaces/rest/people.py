@@ -20,7 +20,8 @@ from prowess.view import actor_json
 router = APIRouter(tags=["people"])
 
 OfOrganization = Annotated[
-    str, Query(max_length=63, description="Organization, for the operator; everybody else acts in their own.")
+    str,
+    Query(max_length=63, description="Organization, for the operator. Everyone else acts in their own organization."),
 ]
 _Handle = Annotated[str, Field(max_length=63, description="Lowercase letters, digits and hyphens.")]
 _Name = Annotated[str, Field(max_length=200)]
@@ -101,9 +102,11 @@ class TokenBody(Body):
 
     name: Annotated[str, Field(max_length=100)] = ""
     agent: Annotated[str, Field(max_length=100)] = ""
-    scopes: Annotated[list[str] | None, Field(max_length=20, description="Default: all that you have.")] = None
+    scopes: Annotated[list[str] | None, Field(max_length=20, description="Default: all permissions that you have.")] = (
+        None
+    )
     expires_days: Annotated[float | None, Field(description="Null for a token that never expires: operator only.")] = 90
-    user_id: Annotated[str, Field(max_length=63, description="User whose token it is, for an admin.")] = ""
+    user_id: Annotated[str, Field(max_length=63, description="User that the token is for (admins only).")] = ""
 
 
 @router.get("/me", response_model=MeShape)
@@ -179,8 +182,8 @@ async def remove_member(user: str, engine: Admin, organization: OfOrganization =
 async def list_tokens(
     engine: Anyone,
     page: Page,
-    everyone: Annotated[bool, Query(description="All tokens of the organization, for an admin.")] = False,
-    user: Annotated[str, Query(max_length=63, description="Tokens of this user, for an admin.")] = "",
+    everyone: Annotated[bool, Query(description="All tokens of the organization (admins only).")] = False,
+    user: Annotated[str, Query(max_length=63, description="Tokens of this user (admins only).")] = "",
     organization: OfOrganization = "",
 ) -> Response:
     """List the caller's own tokens, without their secrets; as an admin those of a user, or of everyone."""

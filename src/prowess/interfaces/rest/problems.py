@@ -283,7 +283,7 @@ def add_handlers(app: FastAPI) -> None:
                 405, f"{method} is not allowed here.", headers=headers, hint=f"Use {allowed}." if allowed else ""
             )
         if error.detail == _UNREADABLE_BODY:
-            hint = "Send JSON in UTF-8, without very deep nesting and very long numbers."
+            hint = "Send JSON in UTF-8, without deep nesting or very long numbers."
             return plain_problem(400, "The body cannot be read.", hint=hint)
         return plain_problem(error.status_code, str(error.detail), headers=error.headers)
 

@@ -70,8 +70,10 @@ async def get_entry(
     kind: Kind,
     id: EntryId,
     engine: Reader,
-    version: Annotated[str, Query(max_length=200, description="Exactly this version; by default the latest.")] = "",
-    skill: Annotated[str, Query(max_length=500, description="Find it as this skill does.")] = "",
+    version: Annotated[str, Query(max_length=200, description="Exactly this version. Default: the latest.")] = "",
+    skill: Annotated[
+        str, Query(max_length=500, description="Resolve it as this skill does, its own files first.")
+    ] = "",
 ) -> Response:
     """Return the latest release of an id, or exactly this version."""
     entry = await engine.registry.get(_KINDS[kind], id, version or None, skill=skill)
@@ -82,14 +84,14 @@ async def get_entry(
 
 @router.post("/{kind}", response_model=AddedShape)
 async def add_entry(kind: Kind, body: EntryBody, engine: Writer) -> Response:
-    """Store a prompt or rubric for the organization. Only a person can. A stored version never changes."""
+    """Store a prompt or rubric for the organization. Only a person can do this. A stored version never changes."""
     entry, new = await engine.registry.add_content(_KINDS[kind], body.id, body.version, body.content)
     return respond({**_summary(entry), "new": new})
 
 
 @router.delete("/{kind}/{id}/{version}", status_code=204, response_class=Response)
 async def remove_entry(kind: Kind, id: EntryId, version: Version, engine: Writer) -> Response:
-    """Remove one version that the organization has stored. Only a person can."""
+    """Remove one version that the organization has stored. Only a person can do this."""
     await engine.registry.remove(_KINDS[kind], id, version)
     return Response(status_code=204)
 
@@ -102,7 +104,7 @@ def _summary(entry: RegistryEntry) -> dict[str, Any]:
 search_router = APIRouter(prefix="/skills/registry", tags=["skills"])
 
 RegistryName = Annotated[
-    str, Query(max_length=80, description="The registry to ask; by default the one that the server is set up with.")
+    str, Query(max_length=80, description="The registry to use. Default: the one that the server is configured with.")
 ]
 
 
@@ -110,8 +112,8 @@ RegistryName = Annotated[
 class RegistryHitShape(Shape):
     """A skill that a registry lists. Nobody has accepted its texts; an agent that would have to ask gets none of them."""
 
-    source: str = Field(description="Where the registry has it from, for example `owner/repo`.")
-    installed: bool = Field(description="True if a skill in reach came from exactly this page.")
+    source: str = Field(description="Where the registry got it, for example `owner/repo`.")
+    installed: bool = Field(description="True if an available skill was installed from this page.")
 
 
 class RegistryHitsShape(Shape):
@@ -136,9 +138,9 @@ async def search_registry(
     limit: Annotated[int, Query(ge=1, le=50)] = 10,
     registry: RegistryName = "",
 ) -> Response:
-    """Return skills of a registry, best first: ranked by our matcher with the registry's own order and counts.
+    """Return skills of a registry, ranked by fit, the registry's own order and its counts.
 
-    An agent may search where `skills_dynamic_search_enabled` is on.
+    An agent can search only if `skills_dynamic_search_enabled` is on.
     """
     found = await engine.registries.search(q, limit=limit, registry=registry)
     return respond({"skills": [hit.as_json() for hit in found]})
@@ -148,7 +150,7 @@ async def search_registry(
 async def list_trending(
     engine: Reader, limit: Annotated[int, Query(ge=1, le=50)] = 20, registry: RegistryName = ""
 ) -> Response:
-    """Return the skills that a registry calls trending, in its order."""
+    """Return the trending skills of a registry, in its order."""
     found = await engine.registries.trending(limit=limit, registry=registry)
     return respond({"skills": [hit.as_json() for hit in found]})
 
@@ -157,16 +159,17 @@ async def list_trending(
 async def preview_skill(
     engine: Reader,
     id: Annotated[
-        str, Query(max_length=500, description="An id of a search, `REGISTRY:ID`, or the address of the skill's page.")
+        str,
+        Query(max_length=500, description="An id from a search, `REGISTRY:ID`, or the address of the skill's page."),
     ] = "",
-    source: Annotated[str, Query(max_length=500, description="In place of `id`: the `source` of a search.")] = "",
-    skill_id: Annotated[str, Query(max_length=200, description="The `skill_id` of a search.")] = "",
+    source: Annotated[str, Query(max_length=500, description="Instead of `id`: the `source` from a search.")] = "",
+    skill_id: Annotated[str, Query(max_length=200, description="The `skill_id` from a search.")] = "",
     registry: RegistryName = "",
 ) -> Response:
-    """Download a skill of a registry, and return what it would bring: findings, size, reach, and what is installed.
+    """Download a skill from a registry, and return its findings, size, reach, and whether it is installed.
 
     Nothing is stored.
     """
     if bool(id) == bool(source):
-        raise Invalid("Give either `id`, or `source` and `skill_id`.", hint="Take them from a search.")
+        raise Invalid("Give either `id`, or `source` and `skill_id`.", hint="Use values from a search.")
     return respond((await engine.registries.metadata(id or source, skill_id=skill_id, registry=registry)).as_json())

@@ -201,14 +201,14 @@ class PageQuery:
 
 def invalid_cursor() -> Invalid:
     """Return the error for a cursor that this list did not give."""
-    return Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+    return Invalid("Invalid cursor.", hint="Use `next_cursor` of the previous page, or no cursor for the first page.")
 
 
 # Asynchronous, because FastAPI hands everything else to a thread, even a constructor.
 async def _page_query(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many items to return.")] = 50,
     cursor: Annotated[
-        str, Query(max_length=1000, description="`next_cursor` of the page before; empty for the first page.")
+        str, Query(max_length=1000, description="`next_cursor` of the previous page. Empty for the first page.")
     ] = "",
 ) -> PageQuery:
     return PageQuery(limit, cursor)

@@ -45,9 +45,9 @@ class RunBody(Body):
     model: Name = ""
     evaluation_model: Name = ""
     timeout: Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)] | None = Field(
-        None, description="Seconds that each artifact may take."
+        None, description="Time limit for each artifact, in seconds."
     )
-    dry_run: StrictBool = Field(False, description="Send and execute nothing; return what would be sent or executed.")
+    dry_run: StrictBool = Field(False, description="Return what would be sent or executed, without doing it.")
     resume: Name = Field("", description="The trace of an interrupted run, to resume it from its last checkpoint.")
 
 
@@ -129,17 +129,17 @@ async def run_skill(
     body: RunBody,
     engine: Runner,
 ) -> Response:
-    """Run a skill outside any session. A run that fails answers with its error and the result in `run`.
+    """Run a skill outside any session. If the run fails, the response has the error, and the result in `run`.
 
     With `Accept: text/event-stream` the answer is a stream of the events `step` and `text`, and at the end `result` or
-    `error`. A client that goes away cancels the run.
+    `error`. If the client disconnects, the run is cancelled.
     """
     return await _run(request, engine, _make_request(await engine.skills.locate(id), body))
 
 
 @router.post("/sessions/{id}/run", response_model=RunShape, responses=_STREAMED)
 async def run_in_session(request: Request, id: SessionId, body: SessionRunBody, engine: Runner) -> Response:
-    """Run a skill in a session, with its role and model. The answer is that of `/skills/{id}/run`."""
+    """Run a skill in a session, with its role and model. The response is the same as that of `/skills/{id}/run`."""
     session = await engine.sessions.get(id)
     return await _run(request, engine, _make_request(body.skill_slug, body, session=session.id))
 

@@ -63,11 +63,11 @@ class SessionBody(Body):
     role: Name = ""
     model: Name = ""
     window: Number | None = Field(None, description="The context window of the model, in tokens.")
-    budget: Number | None = Field(None, description="Prompt budget, in characters; the organization's by default.")
+    budget: Number | None = Field(None, description="Prompt budget, in characters. Default: the organization's.")
 
 
 class SessionChange(Body):
-    """New values of a session; those that are left out stay."""
+    """New values of a session. Values that are left out do not change."""
 
     model: Name | None = None
     window: Number | None = None
@@ -91,7 +91,7 @@ class PromptShape(Shape):
 
 
 class EnableBody(Body):
-    """The skill to enable, and why; the person who is asked sees the reason."""
+    """The skill to enable, and the reason, which is shown to the approver."""
 
     skill_slug: Name
     reason: Annotated[str, Field(max_length=4_000)] = ""
@@ -127,7 +127,9 @@ class DecideBody(Body):
     """A message, and what an orchestrator decided about it. Without an action, the ranking decides."""
 
     message: Annotated[str, Field(max_length=100_000)]
-    context: Annotated[str, Field(max_length=400_000, description="What was said earlier; it counts less.")] = ""
+    context: Annotated[
+        str, Field(max_length=400_000, description="Earlier messages. They count less than the message itself.")
+    ] = ""
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 5
     action: TurnAction | None = None
     skill: Name = ""
@@ -179,7 +181,7 @@ async def get_session(id: SessionId, engine: Reader) -> Response:
 
 @router.patch("/{id}", response_model=SessionShape)
 async def change_session(id: SessionId, body: SessionChange, engine: Reader) -> Response:
-    """Change the budget, the model or the context window. A budget below what is used removes nothing."""
+    """Change the budget, the model or the context window. A budget below the current use does not remove skills."""
     changed = await engine.sessions.change(id, budget=body.budget, model=body.model, window=body.window)
     return respond(session_json(changed))
 

@@ -95,7 +95,7 @@ async def reset_setting(name: SettingName, engine: Admin) -> Response:
 
 @router.get("/env", response_model=EnvListShape)
 async def list_env(
-    engine: Reader, skill: Annotated[str, Query(max_length=500, description="Only those of this skill.")] = ""
+    engine: Reader, skill: Annotated[str, Query(max_length=500, description="Only variables of this skill.")] = ""
 ) -> Response:
     """Return the variables that a skill declares and may read; without a skill, those of every skill with a permission."""
     return respond({"items": await engine.env.list(skill)})
@@ -109,7 +109,7 @@ async def allow_env(slug: SkillSlug, name: Variable, engine: Admin) -> Response:
 
 @router.delete("/env/{slug}/{name}", status_code=204, response_class=Response)
 async def forbid_env(slug: SkillSlug, name: Variable, engine: Admin) -> Response:
-    """Let no content of a skill read a variable any more."""
+    """Stop allowing a skill to read a variable."""
     await engine.env.forbid(slug, name)
     return Response(status_code=204)
 

@@ -54,7 +54,7 @@ async def sign_in(body: CodeBody, request: Request) -> Response:
 
 @router.post(SIGN_OUT_PATH, status_code=204)
 async def sign_out(request: Request) -> Response:
-    """Sign out: the web session ends at once, and the browser forgets its cookie."""
+    """Sign out: the web session ends at once, and the cookie is deleted."""
     secret = session_secret(request)
     if secret:
         await request.app.state.engine.sign_ins.sign_out(secret)
@@ -101,5 +101,7 @@ async def finish_sign_in(request: Request) -> Response:
 def _provider(request: Request) -> Provider:
     found: Provider | None = request.app.state.provider
     if found is None:
-        raise NotFound("This server has no OpenID Connect provider.", hint="Sign in with the link that it prints.")
+        raise NotFound(
+            "This server has no OpenID Connect provider.", hint="Sign in with the link that the server prints."
+        )
     return found

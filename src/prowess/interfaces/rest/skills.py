@@ -56,7 +56,10 @@ async def find_readable(engine: Engine, id: str) -> str:
 
 FileTexts = Annotated[
     dict[Annotated[str, Field(max_length=1_000)], Annotated[str, Field(max_length=2_000_000)] | None] | None,
-    Field(max_length=MAX_MEMBERS, description="Other files of the skill: texts by path; null removes a file."),
+    Field(
+        max_length=MAX_MEMBERS,
+        description="Other files of the skill, as a mapping from path to text. Null removes a file.",
+    ),
     FewMembers,
 ]
 
@@ -78,14 +81,14 @@ class HiddenShape(Shape):
 class SkillShape(Shape):
     """A skill, without its document."""
 
-    content_length: int = Field(description="The characters that it takes in a prompt, as the budget counts them.")
+    content_length: int = Field(description="The number of characters that it uses of the prompt budget.")
     source_type: SourceType
-    digest: str = Field(description="The SHA-256 of all its files. In quotes, it is the ETag.")
-    source: str = Field(description="Who it comes from: `system`, `community` or `user`.")
-    hides: list[HiddenShape] = Field(description="Skills of the same slug in farther scopes.")
+    digest: str = Field(description="The SHA-256 of all its files. In quotes, it is also the ETag.")
+    source: str = Field(description="Its origin: `system`, `community` or `user`.")
+    hides: list[HiddenShape] = Field(description="Skills with the same slug in farther scopes.")
     enabled: bool = Field(description="False if an administrator has switched it off for the organization.")
-    people_only: bool = Field(description="True if agents are not offered it: only people start it.")
-    dangers: int | None = Field(description="How many severe findings it has; null if it was not scanned yet.")
+    people_only: bool = Field(description="True if only people start it, and agents are not offered it.")
+    dangers: int | None = Field(description="Number of severe findings. Null if it was not scanned yet.")
 
 
 class WholeSkillShape(SkillShape):
@@ -143,7 +146,7 @@ class NewSkillBody(_SkillFields):
 
 
 class SkillChangeBody(_SkillFields):
-    """The fields that change; those that are left out, or null, stay. `slug` and `scope` never change."""
+    """The fields to change. Fields that are left out, or null, do not change. `slug` and `scope` cannot change."""
 
     content: str | None = Field(default=None, min_length=1, max_length=2_000_000)
     slug: str | None = Field(default=None, max_length=200)
@@ -201,7 +204,7 @@ async def create_skill(body: NewSkillBody, engine: Writer) -> Response:
 
     Without `content`, the skill is fetched from `source_url`: a repository with the `source_type` `github` (at `source_ref`),
     or a file, archive or site with `url`. If there are several skills, `slug` chooses one. With `marketplace`, it is the page
-    or the id of a skill in a registry; `digest` is that of its preview, and refuses other files. Only a person can.
+    or the id of a skill in a registry; if its files do not have the `digest` of the preview, they are refused. Only a person can do this.
     """
     if body.content is None:
         return await _install_skill(body, engine)
@@ -219,7 +222,7 @@ async def _install_skill(body: NewSkillBody, engine: Writer) -> Response:
     allowed = {"source_type", "source_url", "slug", "scope", revision}
     if body.model_fields_set - allowed:
         raise Invalid(
-            "A skill that is fetched is stored as it is.",
+            "A fetched skill is stored unchanged.",
             hint=f"Send only {', '.join(sorted(allowed))}, and change the skill afterwards.",
         )
     slug = body.slug or ""
@@ -256,7 +259,7 @@ async def read_skill(id: SkillId, request: Request, engine: Reader) -> Response:
 async def change_skill(id: SkillId, body: SkillChangeBody, request: Request, engine: Writer) -> Response:
     """Change a skill: its document, single fields, or whether it is switched on (which needs `admin`).
 
-    With `If-Match`, 412 if the skill has another ETag by now. Without it, 409 if it changes during the request.
+    With `If-Match`, answers 412 if the skill has another ETag by now. Without it, answers 409 if the skill changes during the request.
     """
     address = await engine.skills.locate(id)
     change = SkillChange(
@@ -287,9 +290,11 @@ async def delete_skill(
     stored: Annotated[
         bool, Query(description="Delete only the copy in the database, and leave the skill in its folder.")
     ] = False,
-    prefer: Annotated[str, Header(description=f"`{_RETURN}` to get the last version, as in a list of versions.")] = "",
+    prefer: Annotated[
+        str, Header(description=f"`{_RETURN}` to return the last version, as in a list of versions.")
+    ] = "",
 ) -> Response:
-    """Delete a skill. Its versions stay, so that it can be restored with `rollback`."""
+    """Delete a skill. Its versions are kept, and `rollback` restores it."""
     address = await engine.skills.locate(id)
     expected = ""
     if if_match(request):

@@ -75,7 +75,7 @@ class PreviewBody(Body):
 
 
 class SyncBody(Body):
-    """Options of a sync. `take` lists slugs that were edited or deleted here and are to be as the source has them."""
+    """Options of a sync. `take` lists slugs that were edited or deleted here, to replace with the source's version."""
 
     take: list[Annotated[str, Field(max_length=200)]] = Field(default_factory=list, max_length=1_000)
 
@@ -121,7 +121,7 @@ async def list_sources(engine: Reader, page: Page) -> Response:
 
 @router.post("", status_code=201, response_model=SourceShape, summary="Create a source")
 async def create_source(body: NewSourceBody, engine: Writer) -> Response:
-    """Add a source of the organization, or with the scope `user` one of the caller alone. Only a person can."""
+    """Add a source for the organization, or with the scope `user` only for the caller. Only a person can do this."""
     source = await engine.sources.create(
         body.name, body.source_type, body.config.given, scope=body.scope, enabled=body.enabled
     )
@@ -130,13 +130,13 @@ async def create_source(body: NewSourceBody, engine: Writer) -> Response:
 
 @router.post("/sync-stale", response_model=SyncsShape, summary="Sync stale sources")
 async def sync_stale_sources(engine: Writer) -> Response:
-    """Sync every enabled source whose last sync is longer ago than its interval. Only a person can."""
+    """Sync every enabled source whose interval has passed. Only a person can do this."""
     return respond({"items": [result.as_json() for result in await engine.sources.sync_stale()]})
 
 
 @router.post("/preview", response_model=SyncShape, summary="Preview a source")
 async def preview_new_source(body: PreviewBody, engine: Writer) -> Response:
-    """Return what the first sync of a source would bring, with findings. Nothing is stored. Only a person can."""
+    """Return what the first sync of a source would add, with findings. Nothing is stored. Only a person can do this."""
     preview = await engine.sources.preview(source_type=body.source_type, config=body.config.given, scope=body.scope)
     return respond(preview.as_json())
 
@@ -149,7 +149,7 @@ async def get_source(id: SourceId, engine: Reader) -> Response:
 
 @router.put("/{id}", response_model=SourceShape, summary="Update a source")
 async def change_source(id: SourceId, body: SourceChangeBody, engine: Writer) -> Response:
-    """Change a source. Only a person can."""
+    """Change a source. Only a person can do this."""
     source: Source = await engine.sources.update(
         id,
         name=body.name,
@@ -164,16 +164,16 @@ async def change_source(id: SourceId, body: SourceChangeBody, engine: Writer) ->
 async def delete_source(
     id: SourceId,
     engine: Writer,
-    remove_skills: Annotated[bool, Query(description="Also delete its skills that nobody edited.")] = False,
+    remove_skills: Annotated[bool, Query(description="Also delete its skills, except those that were edited.")] = False,
 ) -> Response:
-    """Delete a source. Its skills stay, unless `remove_skills` is set. Only a person can."""
+    """Delete a source. Its skills stay, unless `remove_skills` is set. Only a person can do this."""
     await engine.sources.delete(id, remove_skills=remove_skills)
     return Response(status_code=204)
 
 
 @router.post("/{id}/sync", response_model=SyncShape, summary="Sync a source")
 async def sync_source(id: SourceId, engine: Writer, body: SyncBody | None = None) -> Response:
-    """Fetch a source, and bring its skills into the catalog. Only a person can.
+    """Fetch a source and update its skills in the catalog. Only a person can do this.
 
     A source that could not be fetched is a result with the status `failed`, which is stored with the source. 409 if another
     sync of the source is running.
@@ -183,5 +183,5 @@ async def sync_source(id: SourceId, engine: Writer, body: SyncBody | None = None
 
 @router.get("/{id}/preview", response_model=SyncShape, summary="Preview a sync")
 async def preview_source(id: SourceId, engine: Writer) -> Response:
-    """Return what a sync of a source would do. Nothing is stored. Only a person can."""
+    """Return what a sync of a source would do. Nothing is stored. Only a person can do this."""
     return respond((await engine.sources.preview(id)).as_json())

@@ -35,7 +35,7 @@ _CHUNK_BYTES = 64 * 1024
 _LARGEST = 2**31
 """More than any duration in milliseconds or cost in dollars; PostgreSQL refuses larger integers."""
 Slug = Annotated[str, Query(max_length=500, description="Only runs of this skill.")]
-Days = Annotated[float | None, Query(ge=0, le=36_500, description="Only runs of the last days.")]
+Days = Annotated[float | None, Query(ge=0, le=36_500, description="Only runs of this number of days.")]
 Since = Annotated[str, Query(max_length=40, description="Only runs that started at this time (ISO 8601) or later.")]
 Status = Annotated[RunStatus | Literal[""], Query(description="Only runs with this status.")]
 Text = Annotated[str, Query(max_length=500)]
@@ -100,7 +100,7 @@ class WholeTraceShape(TraceShape):
 
 
 class FiguresShape(Shape):
-    """Figures of one group of runs. Rates are null if there is nothing to divide by."""
+    """Figures of one group of runs. Rates are null if there are no runs to divide by."""
 
     name: str
     runs: int
@@ -130,12 +130,12 @@ class StatsShape(Shape):
 
 @shape_of(Series)
 class SeriesShape(Shape):
-    """The runs of one group: one number for each bucket. Costs and durations are null where nothing is known."""
+    """The runs of one group: one number for each bucket. Costs and durations are null where they are unknown."""
 
 
 @shape_of(Chart)
 class ChartShape(Shape):
-    """Series over the same parts of time. `buckets` are their starts, such as `2026-03-01` or `2026-03-01T09` (UTC)."""
+    """Series over the same buckets of time. `buckets` has their start times, such as `2026-03-01` or `2026-03-01T09` (UTC)."""
 
     since: str | None
     series: list[SeriesShape]
@@ -146,7 +146,7 @@ async def list_traces(
     engine: Reader,
     filters: Filters,
     page: Page,
-    sort: Annotated[TraceSort, Query(description="The highest values of this column come first.")] = "started_at",
+    sort: Annotated[TraceSort, Query(description="Sort by this column, highest values first.")] = "started_at",
 ) -> Response:
     """Return the runs that the caller may see, newest first unless sorted otherwise, without inputs and texts."""
     found = await engine.traces.list(**filters, sort=sort, limit=page.limit + 1, after=_position(page, sort))
@@ -190,7 +190,7 @@ async def read_stats(
 async def read_series(
     engine: Reader,
     by: SeriesBy = "skill",
-    bucket: Annotated[Bucket, Query(description="How long each part of time is.")] = "day",
+    bucket: Annotated[Bucket, Query(description="Length of each bucket.")] = "day",
     skill: Slug = "",
     artifact: Text = "",
     status: Status = "",
@@ -198,12 +198,12 @@ async def read_series(
     model: Text = "",
     since: Since = "",
     days: Days = None,
-    top: Annotated[int, Query(ge=1, le=50, description="How many groups have a series of their own.")] = 8,
+    top: Annotated[int, Query(ge=1, le=50, description="Number of groups with their own series.")] = 8,
 ) -> Response:
     """Return runs, failures, costs, durations and failed assertions over time, for charts.
 
     The groups with most runs come first, and the rest together as `others`. All lists of a series are as long as
-    `buckets`. Without `days` or `since`, it begins with the first run.
+    `buckets`. Without `days` or `since`, the chart starts with the first run.
     """
     chart = await engine.traces.chart(
         by,

@@ -88,14 +88,14 @@ async def list_accepted(engine: Reader, page: Page) -> Response:
 
 @router.get("/found", response_model=PageShape[FoundSkillShape])
 async def list_found(engine: Approver, page: Page) -> Response:
-    """Return the skills that nobody has accepted, as a person sees them. Only a person can."""
+    """Return the skills that nobody has accepted, as a person sees them. Only a person can do this."""
     found = (await engine.trust.preview()).skills
     return respond(paginate(found, page, lambda one: f"{one.slug} {one.scope}", show=_summary))
 
 
 @router.get("/found/{slug}", response_model=FoundSkillDetailShape)
 async def get_found(slug: Address, engine: Approver) -> Response:
-    """Return one such skill with its files and what changed since it was accepted. Only a person can."""
+    """Return one such skill with its files and what changed since it was accepted. Only a person can do this."""
     skill = await _find(engine, slug)
     package, diff = await engine.trust.package(skill), await engine.trust.diff(skill)
     content = None if package is None else files_json(package)
@@ -104,7 +104,7 @@ async def get_found(slug: Address, engine: Approver) -> Response:
 
 @router.post("", response_model=OutcomeShape)
 async def accept(body: AcceptBody, engine: Approver) -> Response:
-    """Accept exactly these contents. Only a person can. What has changed since it was shown is left out."""
+    """Accept exactly these contents. Only a person can do this. Content that has changed since it was shown is left out."""
     accepted: list[str] = []
     changed: list[str] = []
     for content in body.skills:
@@ -124,14 +124,16 @@ async def accept(body: AcceptBody, engine: Approver) -> Response:
 
 @router.delete("/{target}", response_model=RevokedShape)
 async def revoke(target: Address, engine: Approver) -> Response:
-    """Revoke the acceptances of a slug or a digest. A skill that is enabled leaves the prompt at the next turn."""
+    """Revoke the acceptances of a slug or a digest. A skill that is enabled is removed from the prompt at the next turn."""
     return respond({"revoked": await engine.trust.revoke(target)})
 
 
 async def _find(engine: Approver, slug: str) -> PreviewedSkill:
     preview: TrustPreview = await engine.trust.preview(slug)
     if not preview.skills:
-        raise NotFound(f"Nothing about {slug[:80]!r} is left to accept.", hint="List the found skills to see what is.")
+        raise NotFound(
+            f"{slug[:80]!r} has nothing left to accept.", hint="List the found skills to see which can be accepted."
+        )
     return preview.skills[0]
 
 

@@ -109,7 +109,7 @@ async def compare_versions(
 async def roll_back(id: SkillId, body: RollbackBody, request: Request, engine: Writer) -> Response:
     """Make the files of an earlier version current again, as a new version. Also restores a deleted skill.
 
-    With `If-Match`, 412 if the skill has another ETag by now.
+    With `If-Match`, answers 412 if the skill has another ETag by now.
     """
     address = await engine.skills.locate(id)
     expected = expected_digests(request)
