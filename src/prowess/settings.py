@@ -87,7 +87,7 @@ class Settings:
     )
     token: str = _setting("The token for that server.", default="", secret=True)
     secret_key: str = _setting(
-        "The key of [servers that share a database](serve.md#one-of-many), at least 32 characters and the same for all of "
+        "The key of [servers that share a database](serve.md#several-servers), at least 32 characters and the same for all of "
         "them.",
         default="",
         default_text="keys in `PROWESS_HOME`",
