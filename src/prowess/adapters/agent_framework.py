@@ -36,7 +36,7 @@ except ImportError as error:
 
 
 class SkillProvider(ContextProvider):
-    """The skills of an agent. Each session of the framework is a conversation of its own.
+    """The skills of an agent. Each session of the framework is its own conversation.
 
     `options` are those of `AgentSkills`, such as `agent` and `role`. Which request a call waits for is kept in the
     session, so that the answer can come in another process.

@@ -35,7 +35,7 @@ _CONVERSATION = "prowess_conversation"
 
 
 class SkillAgent(FunctionAgent):
-    """A function agent with skills. Each `Context` is a conversation of its own.
+    """A function agent with skills. Each `Context` is its own conversation.
 
     `skill_options` are those of `AgentSkills`, such as `agent` and `role`; all others are those of `FunctionAgent`.
     """
