@@ -255,7 +255,7 @@ class Prowess(Engine):
 
         `actor` defaults to the person at this machine. `channel` is recorded with everything that this person does.
         Skills in `trusted_folders` count as accepted. Pass only folders that ship with the application, never one that
-        others can write to. `fetcher` takes the place of fetching sources over the network, and `sidecar` that of the
+        others can write to. `fetcher` replaces fetching sources over the network, and `sidecar` replaces the
         DSPy sidecar's process; it is closed with this engine.
         """
         chosen = settings or read_settings(workspace=workspace)

@@ -159,7 +159,7 @@ class AgentSkills:
         return await self._box.specs(format)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str = "") -> CallResult:
-        """Call a tool. Errors are returned as answers that a model can act on.
+        """Call a tool. Errors are returned as results that a model can act on.
 
         `arguments` may be the JSON text that a model wrote. The answer of a call that `check` has run is returned once.
         """

@@ -51,7 +51,7 @@ class Agent:
         """What the application set; shared by the agents of all actors."""
 
     async def start(self, *, conversation: str = "", model: str = "", role: str = "", title: str = "") -> Conversation:
-        """Return the conversation of this name, or a new one. Without a title, its first message becomes the title.
+        """Return the conversation with this name, or a new one. Without a title, its first message becomes the title.
 
         `model` and `role` are those of a new conversation.
         """
@@ -59,18 +59,18 @@ class Agent:
         return await offload(self._records.open, session, title)
 
     def send(self, conversation: str, message: str, *, model: Model | str = "") -> AsyncGenerator[Update]:
-        """Answer a message: yield what happens as it happens, and `TurnEnded` last.
+        """Answer a message: yield each update of the turn as it happens, and `TurnEnded` last.
 
         Raise `NotFound` for an unknown conversation, `Invalid` for an empty message or a closed session, and `Conflict`
         while another turn of the conversation runs. Errors of the model end the turn as `failed`. A turn whose caller stops
-        listening is stopped; what it has done by then is stored. Calls that still wait for an approval are given up.
+        listening is stopped; its results up to then are stored. Calls that are waiting for an approval are discarded.
         """
         return self._turn(conversation, message, model, is_new=True)
 
     def resume(self, conversation: str, *, model: Model | str = "") -> AsyncGenerator[Update]:
-        """Go on with the last turn: after approvals were answered, an error, or the end of its process.
+        """Continue the last turn after an approval, an error, or the end of its process.
 
-        The turn is still `waiting` if approvals are. A turn that is done is returned as it ended.
+        The turn is still `waiting` if approvals are pending. A finished turn is returned unchanged.
         """
         return self._turn(conversation, "", model, is_new=False)
 
@@ -85,7 +85,7 @@ class Agent:
     async def messages(
         self, conversation: str, *, limit: int, beyond: int | None = None, newest_first: bool = False
     ) -> tuple[list[ConversationMessage], int]:
-        """Return the next messages beyond a number, and how many there are; only these are read. Raise `NotFound`."""
+        """Return the next messages after a number, and the total number. Reads only these messages. Raise `NotFound`."""
         return await offload(self._records.page, conversation, limit=limit, beyond=beyond, newest_first=newest_first)
 
     async def count_messages(self, conversation: str) -> int:
@@ -103,7 +103,7 @@ class Agent:
         return export_conversation(await self.get(conversation), format)
 
     async def rename(self, conversation: str, title: str) -> Conversation:
-        """Give a conversation another title, which no message replaces. Raise `NotFound`, or `Invalid` for an empty one."""
+        """Give a conversation another title. Later messages do not replace it. Raise `NotFound`, or `Invalid` for an empty one."""
         return await offload(self._records.rename, conversation, title)
 
     async def models(self) -> list[ModelChoice]:
@@ -111,7 +111,7 @@ class Agent:
         return await offload(lambda: self._engine.context.resources.model_client().choices())
 
     async def choose_model(self, conversation: str, model: str) -> Conversation:
-        """Let a model answer in this conversation from the next turn on; '' for the default.
+        """Use this model in the conversation from the next turn on; '' for the default.
 
         Raise `NotFound`, `Invalid` for an unknown name, and `Unavailable` if the model cannot be used yet.
         """
@@ -131,7 +131,7 @@ class Agent:
         return deleted
 
     async def remember(self, text: str) -> RememberedFact:
-        """Remember a fact for the actor's user: it enters the prompt of later turns where it fits."""
+        """Remember a fact for the actor's user. It is added to the prompt of later turns when it fits the message."""
         return await self._facts.remember(text)
 
     async def memories(self) -> list[RememberedFact]:

@@ -36,9 +36,9 @@ class Evals(Part):
         return decode(Job, await self._transport.post("/evals", body))
 
     async def run(self, plan: EvalPlan, *, on_progress: ProgressListener | None = None) -> EvalRun:
-        """Run all cases of a plan, and return the results. The server goes on if this is cancelled.
+        """Run all cases of a plan, and return the results. If this is cancelled, the server continues.
 
-        Raise what prevents the evaluation, such as `SpendExceeded`; results that were there by then are kept.
+        Raise errors that prevent the evaluation, such as `SpendExceeded`. Results up to then are kept.
         """
 
         def show(job: Job) -> None:
@@ -55,7 +55,7 @@ class Evals(Part):
         return [_decode_run(row) async for row in self._transport.pages("/evals", most=limit, **filters)]
 
     async def get(self, run: str) -> EvalRun:
-        """Return a run with its results, by its id or at least four of its first characters."""
+        """Return a run with its results, by its id or at least its first four characters."""
         return _decode_run(await self._transport.get(f"/evals/{segment(run)}"))
 
     async def compare(self, before: str, after: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _decode_run(value: Any) -> EvalRun:
 
 
 class Optimizations(Part):
-    """The optimizations of the caller; an administrator sees those of the whole organization. The server does them."""
+    """The optimizations of the caller; an administrator sees those of the whole organization. The server runs them."""
 
     async def start(self, request: OptimizationRequest) -> Proposal:
         """Start an optimization as a durable job, and return at once. Nothing changes before a person approves the result."""
@@ -120,7 +120,7 @@ class Optimizations(Part):
         return [row for row in found if not states or row.state in states][:limit]
 
     async def get(self, proposal_id: str) -> Proposal:
-        """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return an optimization by its id or at least its first four characters, or raise `NotFound`."""
         return _decode_proposal(await self._transport.get(_proposal_path(proposal_id)))
 
     async def diff(self, proposal_id: str) -> ProposalDiff:
@@ -140,7 +140,7 @@ class Optimizations(Part):
         return _decode_proposal(await self._transport.post(f"{_proposal_path(proposal_id)}/reject", {"note": note}))
 
     async def cancel(self, proposal_id: str) -> Proposal:
-        """End the search of a running optimization; the server tests the best so far."""
+        """End the search of a running optimization. The server tests the best candidate so far."""
         return _decode_proposal(await self._transport.post(f"{_proposal_path(proposal_id)}/cancel", {}))
 
 
@@ -157,20 +157,20 @@ def _decode_proposal(value: Any) -> Proposal:
 class Composer(Part):
     """Drafts skills, refines them after feedback, and saves those that a person approves. Models are those of the server.
 
-    It is for people: an agent, which may not see a draft, uses the tools of the server.
+    For people only: an agent may not see a draft, and uses the tools of the server.
     """
 
     async def start(self, request: str, *, skill: str = "", model: str = "") -> Composition:
         """Draft a skill, or a change of one.
 
-        Raise `OutputInvalid` if the model wrote no usable draft. The composition stays, and `refine` without feedback tries
+        Raise `OutputInvalid` if the model did not write a usable draft. The composition is kept, and `refine` without feedback tries
         again.
         """
         body = {"request": request, "skill": skill, "model": model}
         return _decode_composition(await self._transport.post("/compositions", body))
 
     async def refine(self, composition: str, feedback: str = "", *, model: str = "") -> Composition:
-        """Write the next round after feedback. Raise `Conflict` if somebody else made a round in the meantime."""
+        """Write the next round after feedback. Raise `Conflict` if someone else wrote a round in the meantime."""
         return _decode_composition(
             await self._transport.post(
                 f"{_composition_path(composition)}/refine", {"feedback": feedback, "model": model}

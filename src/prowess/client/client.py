@@ -190,7 +190,7 @@ class AsyncClient:
         return self.policy
 
     async def me(self) -> Actor:
-        """Return who acts with this token, and what they may do."""
+        """Return the actor of this token, and its permissions."""
         from prowess.policy.actor import Actor
 
         found = await self._transport.get("/me")
@@ -214,7 +214,7 @@ class AsyncClient:
         return await self.skills.match(message, limit=limit, tags=tags, context=context)
 
     async def why(self, message: str, *, session: Session | str = "", limit: int = 10, skill: str = "") -> Explanation:
-        """Explain why each skill, or one, was or was not offered for a message, and if it could be enabled. Changes nothing."""
+        """Explain why each skill, or one skill, was or was not offered for a message, and whether it could be enabled. Changes nothing."""
         from prowess.session.explanation import Explanation
 
         body = {"message": message, "session": session_name(session), "limit": limit, "skill": skill}

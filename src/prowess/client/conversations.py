@@ -22,7 +22,7 @@ class Agent(Part):
     """Conversations of the caller. The server asks the model and makes the tool calls."""
 
     async def start(self, *, conversation: str = "", model: str = "", role: str = "") -> Conversation:
-        """Return the conversation of this name, or a new one. Its first message becomes its title."""
+        """Return the conversation with this name, or a new one. Its first message becomes its title."""
         from prowess.agent.conversation import Conversation
 
         body = {"conversation": conversation, "model": model, "role": role}
@@ -32,14 +32,14 @@ class Agent(Part):
         return Conversation(name=session["conversation"], skills=skills, **known)
 
     def send(self, conversation: str, message: str, *, model: str = "") -> AsyncGenerator[Update]:
-        """Answer a message: yield what happens as it happens, and `TurnEnded` last.
+        """Answer a message: yield each update of the turn as it happens, and `TurnEnded` last.
 
-        A caller who stops listening stops the turn. Raise `TryLater` if the connection is lost, which does the same.
+        If the caller stops listening, the turn stops. Raise `TryLater` if the connection is lost, which does the same.
         """
         return self._follow(session_path(conversation, "messages"), {"message": message, "model": model})
 
     def resume(self, conversation: str, *, model: str = "") -> AsyncGenerator[Update]:
-        """Go on with the last turn: after approvals were answered, an error, or a lost connection."""
+        """Continue the last turn after an approval, an error, or a lost connection."""
         return self._follow(session_path(conversation, "messages/resume"), {"model": model})
 
     async def list(self, *, limit: int = 200) -> list[Conversation]:
@@ -53,11 +53,11 @@ class Agent(Part):
         return _decode({**found, "messages": [message async for message in self._transport.pages(path)]})
 
     async def rename(self, conversation: str, title: str) -> Conversation:
-        """Give a conversation another title, which no message replaces."""
+        """Give a conversation another title. Later messages do not replace it."""
         return await self._change(conversation, title=title)
 
     async def choose_model(self, conversation: str, model: str) -> Conversation:
-        """Let a model answer in this conversation from the next turn on; '' for the default."""
+        """Use this model in the conversation from the next turn on; '' for the default."""
         return await self._change(conversation, model=model)
 
     async def models(self) -> list[ModelChoice]:

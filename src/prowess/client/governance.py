@@ -85,7 +85,7 @@ class Approvals(Part):
         """Approve or deny a request. An answer is final. Raise `Refused` for an agent: only a person can answer.
 
         With `shown`, the text that the person saw, the audit has the server's own text of the request. The server does not
-        believe a client's word about a `proof`.
+        trust a client's `proof`.
         """
         from prowess.storage.approvals import ApprovalRow
 
@@ -101,7 +101,7 @@ class Approvals(Part):
         return decode(ApprovalRow, await self._transport.post(_approval_path(approval_id, "revoke"), {"note": note}))
 
     async def package(self, approval_id: str) -> Package | None:
-        """Return the files that a request is about, or None if they are not in the catalog."""
+        """Return the files of a request, or None if they are not in the catalog."""
         row = await self.get(approval_id)
         try:
             package = await Skills(self._transport).package(f"{row.detail.get('scope') or ''}:{row.slug}".lstrip(":"))
@@ -133,7 +133,7 @@ class AuditLog(Part):
         outcome: str = "",
         since: str = "",
     ) -> list[AuditRow]:
-        """Return decisions newest first, that have the values that are not ''. `by` and `slug` are parts of names."""
+        """Return decisions, newest first, that match all values that are not ''. `by` and `slug` match parts of names."""
         from prowess.storage.ledger import AuditRow
 
         filters = {"actor": by, "action": action, "slug": slug, "outcome": outcome, "since": since}
@@ -162,7 +162,7 @@ def _approval_path(approval_id: str, action: str = "") -> str:
 
 
 class Organizations(Part):
-    """The organizations of a server. The operator manages all of them; everybody else sees their own."""
+    """The organizations of a server. The operator manages all of them; everyone else sees their own."""
 
     async def create(self, organization: str, *, name: str = "") -> Organization:
         """Create an organization. Only the operator can."""
@@ -216,7 +216,7 @@ class Users(Part):
         return [_member(row) async for row in self._transport.pages("/members", organization=organization)]
 
     async def get(self, user: str, *, organization: str = "") -> Member:
-        """Return a member, or raise `NotFound`. People see themselves, admins see everybody."""
+        """Return a member, or raise `NotFound`. People see themselves, admins see everyone."""
         return _member(await self._transport.get(f"/members/{segment(user)}", organization=organization))
 
     async def remove(self, user: str, *, organization: str = "") -> Member:

@@ -60,7 +60,7 @@ class Events(Part):
     async def follow(
         self, *, after: int | None = None, names: Sequence[str] = (), session: str = ""
     ) -> AsyncGenerator[Event]:
-        """Yield events as they happen; with `after`, from that number on. None is lost or repeated.
+        """Yield events as they happen; with `after`, from that number on. No event is lost or repeated.
 
         If the connection ends, a new one continues after the last event that was yielded, for as long as that takes. If
         events after the number are no longer kept, an event `events_pruned` takes their place. If the log was replaced by
@@ -136,7 +136,7 @@ class Traces(Part):
         return [_decode_trace(one) async for one in found]
 
     async def get(self, trace_id: str) -> Trace:
-        """Return one complete trace by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return one complete trace by its id or at least its first four characters, or raise `NotFound`."""
         return _decode_trace(await self._transport.get(trace_path(trace_id)))
 
     async def stats(self, by: GroupBy = "skill", *, skill: str = "", days: float | None = None) -> Report:

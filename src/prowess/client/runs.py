@@ -31,7 +31,7 @@ class Runs(Part):
         """Run a skill like `Client.run`, but return a failed run as a result whose `error` says why.
 
         Raise only errors that prevent the run from starting, and `TryLater` if the connection is lost; the server then
-        cancels the run. Models are named, because they are asked by the server.
+        cancels the run. Models are passed by name, because the server calls them.
         """
         inputs = request.inputs
         if callable(inputs):
@@ -106,7 +106,7 @@ def decode_result(value: JsonObject, *, error: ProwessError | None = None) -> Ru
 
 
 class Jobs(Part):
-    """The jobs of the caller; an administrator sees those of the whole organization. The server does them."""
+    """The jobs of the caller; an administrator sees those of the whole organization. The server runs them."""
 
     async def start_run(self, request: RunRequest, *, name: str = "") -> Job:
         """Start a durable run. A job of the same name is continued if it is the same run."""
@@ -146,7 +146,7 @@ class Jobs(Part):
         return _decode(await self._transport.post(f"{_path(job)}/cancel", {}))
 
     async def retry(self, job: str, *, concurrency: int | None = None, max_spend: float | None = None) -> Job:
-        """Start a job again that failed, stopped or was cancelled. What succeeded is kept."""
+        """Restart a job that failed, stopped or was cancelled. Finished results are kept."""
         body = {"concurrency": concurrency, "max_spend": max_spend}
         return _decode(await self._transport.post(f"{_path(job)}/retry", body))
 

@@ -60,13 +60,13 @@ class Skills(Part):
         return decode_all(SkillRow, await self._rows(query, tags, scope, source_id, enabled))
 
     async def cards(self) -> list[SkillCard]:
-        """Return the card of every skill in reach, by slug."""
+        """Return the card of every available skill, by slug."""
         rows = await self._rows()
         self._dangers |= {row["digest"]: row["dangers"] for row in rows if row["dangers"] is not None}
         return [_card(row) for row in rows]
 
     async def look(self) -> tuple[list[SkillCard], list[Fault]]:
-        """Return the cards. What cannot be read is reported to the operator of the server, and to nobody else."""
+        """Return the cards. Skills that cannot be read are reported only to the operator of the server."""
         return await self.cards(), []
 
     async def row(self, slug: str) -> SkillRow:
@@ -76,7 +76,7 @@ class Skills(Part):
         return decode(SkillRow, await self._transport.get(skill_path(slug)))
 
     async def get(self, slug: str) -> Skill:
-        """Return a skill with everything that its files say, or raise `NotFound`. Two requests."""
+        """Return a skill, read from all of its files, or raise `NotFound`. Sends two requests."""
         return (await self._read(slug))[0]
 
     async def package(self, slug: str) -> Package:
@@ -167,7 +167,7 @@ class Skills(Part):
         return await self.get(f"{scope}:{result.slug}")
 
     async def create_document(self, draft: SkillDraft, *, scope: Scope = "org") -> SkillRow:
-        """Store a new skill of one document, with the fields of the draft written into it."""
+        """Store a new skill from one document, with the fields of the draft written into it."""
         from prowess.engine.skill_rows import SkillRow
 
         return decode(SkillRow, await self._transport.post("/skills", {**_draft_json(draft), "scope": scope}))
@@ -210,7 +210,7 @@ class Skills(Part):
         prefix: str = "",
         watch: ProgressCallback | None = None,
     ) -> list[ImportResult]:
-        """Send every skill at or below a path of this machine to the server. Only a person can do this.
+        """Send every skill at or below a path on this machine to the server. Only a person can do this.
 
         A skill that cannot be imported is a result of its own and does not stop the others.
         """
@@ -247,7 +247,7 @@ class Skills(Part):
         profile: ProfileName | None = None,
         replace: bool = False,
     ) -> ExportResult:
-        """Write a skill to a folder of this machine. `name` is the file name of an archive (default: after the skill)."""
+        """Write a skill to a folder on this machine. `name` is the file name of an archive (default: after the skill)."""
         from prowess.catalog.exporter import export_skill
 
         skill, package = await self._read(slug)

@@ -55,7 +55,7 @@ class Sources(Part):
         config: Mapping[str, Any] | None = None,
         enabled: bool | None = None,
     ) -> Source:
-        """Change a source. A new configuration replaces the old one as a whole. Only a person can do this."""
+        """Change a source. A new configuration replaces the old one completely. Only a person can do this."""
         body = {"name": name, "config": None if config is None else dict(config), "enabled": enabled}
         return _source(read_json(await self._transport.send("PUT", f"{_PATH}/{segment(source_id)}", json=body)))
 
@@ -72,7 +72,7 @@ class Sources(Part):
         config: Mapping[str, Any] | None = None,
         scope: Scope | None = None,
     ) -> SyncResult:
-        """Return what a sync of a source would do, or of one that does not exist yet. Changes nothing."""
+        """Return the changes that a sync would make, of a source that exists or a new one. Changes nothing."""
         if source_id:
             source = await self.get(source_id)
             return _result(source, await self._transport.get(f"{_PATH}/{segment(source_id)}/preview"))
@@ -152,7 +152,7 @@ class Registries(Part):
     async def install(
         self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
     ) -> Skill:
-        """Store a skill of a registry in the catalog. With `digest`, only if the registry still sends exactly these files."""
+        """Store a skill from a registry in the catalog. With `digest`, only if the registry still sends exactly these files."""
         address = id if "://" in id or not registry else f"{registry}:{id}"
         fields = {"source_type": "marketplace", "source_url": address, "scope": scope, "slug": slug, "digest": digest}
         row = await self._transport.post("/skills", {name: value for name, value in fields.items() if value})

@@ -64,9 +64,9 @@ class Connectors:
     async def add(
         self, name: str, config: ConnectorConfig | Mapping[str, Any], *, scope: ConnectorScope = "org"
     ) -> Connector:
-        """Store a connector, in place of one of its name, and return it. Only a person can do this.
+        """Store a connector, replacing one with the same name, and return it. Only a person can do this.
 
-        One of the organization needs an administrator. One of the workspace goes into the file `.prowess/connectors.json`,
+        A connector of the organization needs an administrator. A connector of the workspace is stored in `.prowess/connectors.json`,
         and is accepted with it. Raise `Refused` for a command or a secret of the server from a person at another machine.
         """
         checked = config if isinstance(config, ConnectorConfig) else parse_config(name, dict(config))
@@ -76,13 +76,13 @@ class Connectors:
         return await self.get(name)
 
     async def remove(self, name: str) -> Connector:
-        """Remove a connector and everything that was allowed for it, and return what it was. Only a person can do this."""
+        """Remove a connector and everything that was allowed for it, and return it. Only a person can do this."""
         gone = await offload(self._records.remove, name)
         await self._pool.close_connector(self._key(name))
         return gone
 
     async def import_text(self, text: str, *, scope: ConnectorScope = "org") -> list[ImportedConnector]:
-        """Add the servers of another product's file, given as its text, and return them. All or, if one is wrong, none."""
+        """Add the servers of another product's file, given as its text, and return them. If one is invalid, none is added."""
         found = read_import(text)
         for connector in found:
             await offload(self._records.check_new, connector.name, connector.config, scope)
@@ -103,7 +103,7 @@ class Connectors:
     async def search(self, query: str, *, connector: str = "", limit: int = 10) -> list[tuple[ConnectorTool, float]]:
         """Return the tools of one or all accepted connectors that fit a query, best first, with scores.
 
-        With one connector, raise what is wrong with it; without, skip those that cannot be used.
+        With one connector, raise its error; without, skip those that cannot be used.
         """
         if connector:
             tools, _ = await self.tools(connector)
@@ -146,7 +146,7 @@ class Connectors:
     async def allow(self, name: str, tools: Sequence[str] = (), *, reads: bool = False) -> Connector:
         """Accept the configuration of a connector, and allow tools as they are defined now, without asking again.
 
-        With `reads`, allow all tools of which the server says that they only read. Only a person who may approve can. An
+        With `reads`, allow all tools that the server declares read-only. Only a person who may approve can. An
         administrator allows tools of the organization's connectors for everyone in it.
         """
         connector = await offload(self._records.find, name)
@@ -161,7 +161,7 @@ class Connectors:
         return await self.get(name)
 
     async def disallow(self, name: str, tools: Sequence[str] = ()) -> Connector:
-        """Take back what was allowed: some tools, or, without any, the connector with all its tools."""
+        """Stop allowing some tools, or, without any, the connector with all its tools."""
         connector = await offload(self._records.find, name)
         self._require_approver()
         await offload(self._records.revoke, connector, list(tools))
@@ -170,7 +170,7 @@ class Connectors:
         return await self.get(name)
 
     async def request_access(self, name: str, reason: str = "", *, session: str = "") -> Connector:
-        """Ask a person to accept a connector; return it if that is not necessary, else raise `ApprovalRequired`."""
+        """Return a connector if it is accepted; otherwise ask a person to accept it, and raise `ApprovalRequired`."""
 
         def admit() -> Connector:
             connector = self._records.find(name)
@@ -201,7 +201,7 @@ class Connectors:
         return HostedSkills(self._context, connect)
 
     async def skills(self, name: str) -> HostedList:
-        """Return the skills that a connector serves, and what would be decided about each. Only a person sees them."""
+        """Return the skills that a connector serves, and the decision about each. Only a person can see them."""
         return await self.hosted.list(name)
 
     def state(self, connector: Connector) -> str:

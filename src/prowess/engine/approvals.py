@@ -55,7 +55,7 @@ class Approvals(Part):
     async def wait(self, approval_id: str, *, seconds: float) -> ApprovalRow:
         """Wait until an approval is answered, or until the timeout, and return it.
 
-        The answer may come from another process.
+        The answer can come from another process.
         """
         import asyncio  # lazy: short commands that use this class have no event loop
 
@@ -97,7 +97,7 @@ class Approvals(Part):
         return await offload(lambda: context.resources.approvals.revoke(context.actor, approval_id, note=note))
 
     async def package(self, approval_id: str) -> Package | None:
-        """Return the files that a request is about, or None if they are no longer, or not yet, in the catalog."""
+        """Return the files of a request, or None if they are no longer, or not yet, in the catalog."""
         row = await self._read_as_person(approval_id)
         return await offload(lambda: find_requested_files(self._context, row))
 
@@ -118,7 +118,7 @@ class Approvals(Part):
         return await self.get(approval_id)
 
     async def record_token(self, *, made: bool) -> None:
-        """Log that an approver's token was made or removed. Raise `Refused` unless the actor may approve."""
+        """Log that an approver token was created or removed. Raise `Refused` unless the actor may approve."""
         context = self._context
         context.actor.require("approvals.resolve")
         outcome = "token-made" if made else "token-removed"
@@ -176,7 +176,7 @@ class Policy(Part):
     async def switch(self, *slugs: str, on: bool) -> OrgPolicy:
         """Switch skills off for the organization, or on again. Only a person with `admin` can.
 
-        A skill that is off is not found, enabled, loaded or run by anybody, and leaves every prompt. It stays in its place,
+        Nobody can find, enable, load or run a skill that is off, and it is removed from every prompt. Its files stay in place,
         and a person sees it in the list. Raise `NotFound` for a slug that does not exist.
         """
         resources, catalog = self._context.resources, self._context.catalog

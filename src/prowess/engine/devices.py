@@ -28,14 +28,14 @@ from prowess.threads import offload_to_completion
 
 
 class Devices:
-    """The sync between the devices of one person. Only a person pushes and pulls, on the machine itself, never an agent."""
+    """The sync between the devices of one person. Only a person can push and pull, on the machine itself, never an agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._state = DeviceState(context.resources.home)
 
     async def status(self, location: str = "", *, name: str = "") -> DeviceSync:
-        """Return what a push and a pull would do. Changes nothing."""
+        """Return the changes that a push and a pull would make. Changes nothing."""
         return await offload_to_completion(self._status, location, name)
 
     async def push(self, location: str = "", *, name: str = "") -> DeviceSync:
@@ -49,7 +49,7 @@ class Devices:
     async def pull(
         self, location: str = "", *, name: str = "", theirs: Collection[str] = (), mine: Collection[str] = ()
     ) -> DeviceSync:
-        """Take over what changed at a location. A skill that changed on both sides stays as it is and is a `conflict`.
+        """Apply the changes at a location. A skill that changed on both sides stays as it is and is a `conflict`.
 
         `theirs` and `mine` resolve conflicts by slug: the files from there replace those here, which stay a version; or those
         here stay, and the next push replaces those there. Skills that the person had accepted on the other device are accepted

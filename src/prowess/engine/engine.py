@@ -56,7 +56,7 @@ class Engine:
 
     @property
     def context(self) -> Context:
-        """The context that the parts of the engine share, for parts that are built above it."""
+        """The context that the parts of the engine share, for parts that are built on top of it."""
         return self._context
 
     @property
@@ -351,7 +351,7 @@ class Engine:
         return result
 
     async def why(self, message: str, *, session: Session | str = "", limit: int = 10, skill: str = "") -> Explanation:
-        """Explain why each skill, or one, was or was not offered for a message, and if it could be enabled. Changes nothing."""
+        """Explain why each skill, or one skill, was or was not offered for a message, and whether it could be enabled. Changes nothing."""
         from prowess.engine.search import explain
 
         return await offload(explain, self._context, message, session=session, limit=limit, skill=skill)

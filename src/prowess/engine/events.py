@@ -45,7 +45,7 @@ class Events(Part):
     async def follow(
         self, *, after: int | None = None, names: Sequence[str] = (), session: str = ""
     ) -> AsyncGenerator[Event]:
-        """Yield events as they happen, in this process or another; with `after`, from that number on. None is lost.
+        """Yield events as they happen, in this process or another; with `after`, from that number on. No event is lost.
 
         If events after that number are no longer kept, an event `events_pruned` takes their place.
         """

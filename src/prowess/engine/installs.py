@@ -68,9 +68,9 @@ class Installs(Part):
         mode: InstallMode | None = None,
         skills: Sequence[str] = (),
     ) -> InstallPlan:
-        """Fetch a source and return what installing its skills, or those with these names, would do. Changes nothing.
+        """Fetch a source, and return the plan to install its skills, or those with these names. Changes nothing.
 
-        Without agents, the skill is for the shared folder and for every agent that has a folder here. With `user`, it is for all
+        Without agents, the skill is installed into the shared folder and for every agent that has a folder here. With `user`, it is for all
         projects of the user. Raise `Invalid` for a source that cannot be read, and `NotFound` for a name that it does not have.
         """
         from prowess.engine.install_plan import Planner
@@ -97,10 +97,10 @@ class Installs(Part):
         shown: Mapping[str, str] | None = None,
         discard_changes: bool = False,
     ) -> InstallResult:
-        """Install the changes of a plan, and accept them if `proof` says how it is known that a person agreed.
+        """Install the changes of a plan. Accept them only if `proof` states how a person agreed.
 
         `shown` is the text that the person saw about each skill, by slug. Raise `Conflict` if something that Prowess did not
-        install is in the way, or files were edited and `discard_changes` is not given; nothing is changed then.
+        install is in the way, or if files were edited and `discard_changes` is not given. In these cases nothing is changed.
         """
         result = await offload_cancellable(lambda: self._install(plan, proof, discard_changes))
         if not proof:
@@ -110,7 +110,7 @@ class Installs(Part):
         return replace(result, accepted=outcome.accepted, changed_meanwhile=outcome.changed)
 
     async def plan_frozen(self, source: str = "", *, skills: Sequence[str] = (), user: bool = False) -> InstallPlan:
-        """Return what is missing of the skills that `prowess.lock` records, at exactly the recorded state. Changes nothing.
+        """Return the plan to install missing skills from `prowess.lock`, at exactly the recorded state. Changes nothing.
 
         With a source or names, only those. Raise `Conflict` if a source no longer has these files, and `NotFound` if nothing is
         recorded for the source or a name.
@@ -123,7 +123,7 @@ class Installs(Part):
         return await plan_frozen(self._context, installation, reference, skills)
 
     async def list(self, *, user: bool = False) -> list[KnownSkill]:
-        """Return the installed skills, those of the skills CLI and of `gh skill` included."""
+        """Return the installed skills, including those of the skills CLI and of `gh skill`."""
         self._context.actor.require("skills.read")
         return await offload(lambda: self._open(user).find(()))
 
@@ -134,7 +134,7 @@ class Installs(Part):
         user: bool = False,
         step: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> InstallPlan:
-        """Fetch the sources of installed skills and return what updating them would do. Changes nothing.
+        """Fetch the sources of installed skills, and return the plan to update them. Changes nothing.
 
         Warnings say if the history of a source does not continue. A source that cannot be fetched does not affect the others.
         """
@@ -182,7 +182,7 @@ class Installs(Part):
     async def remove(
         self, names: Sequence[str], *, agents: Sequence[str] = (), user: bool = False, discard_changes: bool = False
     ) -> list[RemovedSkill]:
-        """Remove installed skills, or only from some agents, with everything that Prowess made for them."""
+        """Remove installed skills, or only from some agents, with all links and folders that Prowess created for them."""
         return await offload(self._remove, names, agents, user, discard_changes)
 
     async def verify(
@@ -190,7 +190,7 @@ class Installs(Part):
     ) -> list[VerifiedSkill]:
         """Compare installed files with the lock files, and check signatures. Changes nothing.
 
-        With `signer`, a skill that anybody else has signed, or nobody, differs.
+        With `signer`, a skill with another signature, or none, counts as different.
         """
         from prowess.sources.verification import verify
 

@@ -39,12 +39,12 @@ class MarketplaceSync:
 
 
 class Marketplace(Part):
-    """Everything that comes from registries. For background work of the operator: at launch and from time to time."""
+    """Skills from registries, for background work of the operator at launch and at intervals."""
 
     async def sync(self) -> MarketplaceSync:
-        """Refresh system skills, and sync every marketplace with the policy `auto`, due or not, of all organizations.
+        """Refresh system skills, and sync every marketplace with the policy `auto`, of all organizations, whether due or not.
 
-        An unchanged registry costs one small request. What a registry did wrong is in the result; nothing is changed then.
+        An unchanged registry costs one small request. If the registry is invalid, the result has the reason, and nothing is changed.
         """
         from prowess.engine.sources import Sources
 

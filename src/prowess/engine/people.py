@@ -36,10 +36,10 @@ def _people(context: Context) -> People:
 
 
 class Organizations(Part):
-    """The organizations of a server. The operator manages all of them; everybody else sees their own."""
+    """The organizations of a server. The operator manages all of them; everyone else sees their own."""
 
     async def create(self, organization: str, *, name: str = "") -> Organization:
-        """Create an organization. Its id is a handle such as `acme`, which is chosen once and never used again.
+        """Create an organization. Its id is a handle such as `acme`, which cannot be changed or reused.
 
         Only the operator can. Raise `Conflict` if the id is or was in use.
         """
@@ -65,7 +65,7 @@ class Organizations(Part):
 
 
 class Users(Part):
-    """The members of an organization: the actor's own, or for the operator the one that is named."""
+    """The members of an organization: the actor's own, or any organization for the operator."""
 
     async def add(
         self,
@@ -111,7 +111,7 @@ class Users(Part):
         return await offload(lambda: _people(context).list_members(context.actor, organization=organization))
 
     async def get(self, user: str, *, organization: str = "") -> Member:
-        """Return a member, or raise `NotFound`. People see themselves, admins see everybody."""
+        """Return a member, or raise `NotFound`. People see themselves, admins see everyone."""
         context = self._context
         return await offload(lambda: _people(context).get_member(context.actor, user, organization=organization))
 
@@ -296,7 +296,7 @@ class SignIns:
     async def sign_in(
         self, account: Account, *, organization: str, domains: Collection[str] = (), client: str = ""
     ) -> NewSession:
-        """Start a web session for an account that a provider has verified. Raise `Refused` unless it is a member's.
+        """Start a web session for an account that a provider has verified. Raise `Refused` unless the account belongs to a member.
 
         An unknown account whose verified email is in one of `domains` joins the organization as a new user.
         """

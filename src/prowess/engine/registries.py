@@ -125,7 +125,7 @@ class Registries(Part):
     async def install(
         self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
     ) -> Skill:
-        """Store a skill of a registry in the catalog, with where it came from, and return it. Only a person can do this.
+        """Store a skill from a registry in the catalog, with its origin, and return it. Only a person can do this.
 
         `digest` is that of a preview: raise `Conflict` if the registry sends other files now, or if the skill does not have
         this `slug`. `scope` is by default the organization, or the account where there is none. The skill counts as synced:

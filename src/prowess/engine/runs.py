@@ -110,7 +110,7 @@ class Runs(Part):
         return result.output.value if result.output else None
 
     async def build_sandbox(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Build the interpreter that scripts run in if it is missing, so that no run waits a minute or two for it.
+        """Build the interpreter for scripts if it is missing, so that no run has to wait a minute or two for it.
 
         Raise `Unavailable` if the extra `sandbox` is not installed.
         """

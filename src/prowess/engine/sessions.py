@@ -71,13 +71,13 @@ class Sessions(Part):
         return await self.open(role=role, model=model, window=window, budget=budget)
 
     async def list(self, *, limit: int = 200, after: tuple[str, str] | None = None) -> list[Session]:
-        """Return the open sessions, last changed first. `after` is the `position` of the last one on the page before."""
+        """Return the open sessions, last changed first. `after` is the `position` of the last one on the previous page."""
         context = self._context
         place = {} if after is None else {"after": after}
         return await offload(lambda: context.resources.sessions.listed(context.actor, limit=limit, **place))
 
     async def count(self) -> int:
-        """Return how many sessions are open."""
+        """Return the number of open sessions."""
         context = self._context
         return await offload(lambda: context.resources.sessions.count(context.actor))
 
@@ -91,7 +91,7 @@ class Sessions(Part):
         return await offload(find_session, self._context, conversation)
 
     async def acting(self, conversation: str) -> Actor:
-        """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""
+        """Return the actor in a conversation, with the session's role if it has no role of its own."""
         return _recent_actor(self._context, conversation) or await offload(read_acting, self._context, conversation)
 
     async def change(

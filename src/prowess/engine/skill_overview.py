@@ -55,7 +55,7 @@ class Overview:
 
 
 def list_overview(context: Context, query: OverviewQuery) -> Overview:
-    """Return rows of the skills in reach. An agent gets no text of skills that it may not enable without approval."""
+    """Return rows of the skills in reach. An agent gets no text of skills that need an approval to be enabled."""
     lists, mark = context.resources.find_lists()
     cards: Sequence[SkillCard] = lists.listing.cards(mark)
     off = context.visibility.switched_off()

@@ -262,7 +262,7 @@ def read_row(store: Store, skill: Skill, actor: Actor, *, content: bool = False)
 
 
 def list_rows(context: Context, query: SkillQuery) -> SkillPage:
-    """Return one page of the skills in reach. An agent gets no text of skills that it may not enable without approval."""
+    """Return one page of the skills in reach. An agent gets no text of skills that need an approval to be enabled."""
     if query.scope not in ("", *SCOPES):
         raise Invalid(f"Unknown scope {query.scope!r}.", hint=f"Use one of {', '.join(SCOPES)}.")
     (lists, mark), visibility, actor = context.resources.find_lists(), context.visibility, context.actor

@@ -60,7 +60,7 @@ class Skills(Part):
     async def cards(self) -> list[SkillCard]:
         """Return the card of every available skill, by slug. If several have the same slug, the nearest one overrides the others.
 
-        Each card has the trust of the skill. An agent gets no text of skills that it may not enable without approval.
+        Each card has the trust of the skill. An agent gets no text of skills that need an approval to be enabled.
         """
         return (await self.look())[0]
 
@@ -110,7 +110,7 @@ class Skills(Part):
         return await offload(self._context.visibility.shown, cards)
 
     async def documents(self) -> list[SearchDocument]:
-        """Return what matching reads of every skill, including its instructions; each slug once."""
+        """Return the parts of every skill that matching reads, including its instructions. Each slug occurs once."""
         return await offload(lambda: list(self._context.catalog.documents()))
 
     async def get(self, slug: str) -> Skill:
@@ -241,14 +241,14 @@ class Skills(Part):
         return await offload(report_skill_usage, self._context, days, system=system)
 
     async def uses(self) -> Mapping[str, SkillUsage]:
-        """Return how often and when each skill was used in the organization that ever was, by slug."""
+        """Return how often and when each skill was used in the organization, by slug. Includes skills that no longer exist."""
         from prowess.feed.usage import list_usage
 
         resources, organization = self._context.resources, self._context.actor.organization
         return await offload(list_usage, resources.records(), organization) if resources.has_records() else {}
 
     async def inventory(self) -> Inventory:
-        """Return what agents can use, such as callable skills. Only changes are read again."""
+        """Return what agents can use, such as callable skills. Reads only changes again."""
         return await offload(self._context.resources.look_for_tools)
 
     @property
@@ -304,14 +304,14 @@ class Skills(Part):
         return await offload(lambda: self._writer.create(skill, scope, note))
 
     async def create_document(self, draft: SkillDraft, *, scope: Scope = "org", note: str = "") -> Skill:
-        """Store a new skill of one document. The fields of the draft take precedence over its frontmatter.
+        """Store a new skill from one document. The fields of the draft take precedence over its frontmatter.
 
         Raise `DuplicateSkill` if the slug is taken.
         """
         return await offload(lambda: self._writer.create_document(draft, scope, note))
 
     async def create_row(self, draft: SkillDraft, *, scope: Scope = "org", enabled: bool = True) -> SkillRow:
-        """Store a new skill of one document and return its row; with `enabled` False it is switched off from the start."""
+        """Store a new skill from one document and return its row; with `enabled` False it is switched off from the start."""
         from prowess.engine.skill_changes import create_row
 
         return await offload(create_row, self._context, draft, scope, enabled=enabled)
@@ -342,7 +342,7 @@ class Skills(Part):
     async def fork(self, slug: str, *, scope: Scope = "workspace") -> Skill:
         """Copy a skill of a farther scope into this one, where the copy overrides it, and return the copy.
 
-        Its history says what it was copied from, and its card what it hides. Raise `Conflict` if the scope has the skill.
+        Its history records what it was copied from, and its card what it hides. Raise `Conflict` if the scope already has the skill.
         """
         return await offload(lambda: self._writer.fork(slug, scope))
 
@@ -369,7 +369,7 @@ class Skills(Part):
         origin: str = "",
         watch: ProgressCallback = ignore_progress,
     ) -> list[ImportResult]:
-        """Import every skill at or below a path. Only a person can; an agent creates skills one by one.
+        """Import every skill at or below a path. Only a person can do this; an agent creates skills one by one.
 
         `on_conflict` says what to do with a skill whose slug another one has: report it as an error, skip it, import it under
         a free slug, or replace the other one (as does `replace`). `slug` is the new slug of the only skill at the path, and

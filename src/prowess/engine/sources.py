@@ -43,8 +43,8 @@ T = TypeVar("T")
 class Sources(Part):
     """The sources of the actor's organization, and the actor's own.
 
-    Everybody who may read skills sees them. Only a person with `skills.write` may change or sync them: an agent would
-    otherwise decide what everybody's skills are.
+    Everyone who may read skills sees them. Only a person with `skills.write` may change or sync them: an agent would
+    otherwise decide about the skills of everyone.
     """
 
     async def list(self) -> list[Source]:
@@ -59,7 +59,7 @@ class Sources(Part):
         return await offload(self._find, source_id)
 
     async def items(self, source_id: str) -> dict[str, SourceItem]:
-        """Return the skills that a source delivered, by slug, as it delivered them."""
+        """Return the skills of a source, by slug, as the source delivered them."""
         source = await self.get(source_id)
         records = self._context.resources.records()
 
@@ -101,7 +101,7 @@ class Sources(Part):
         config: Mapping[str, Any] | None = None,
         enabled: bool | None = None,
     ) -> Source:
-        """Change a source. A new configuration replaces the old one as a whole; the type stays as it is."""
+        """Change a source. A new configuration replaces the old one completely; the type cannot change."""
         self._check_writer()
         source = await offload(self._find, source_id)
         if source_type not in (None, source.source_type):
@@ -146,7 +146,7 @@ class Sources(Part):
         config: Mapping[str, Any] | None = None,
         scope: Scope | None = None,
     ) -> SyncResult:
-        """Return what a sync of a source would do, or of one that does not exist yet. Changes nothing."""
+        """Return the changes that a sync would make, of a source that exists or a new one. Changes nothing."""
         if source_id:
             self._check_writer()
             source = await offload(self._find, source_id)
@@ -161,7 +161,7 @@ class Sources(Part):
         take: Collection[str] = (),
         watch: SyncProgress = lambda _done, _total: None,
     ) -> SyncResult:
-        """Fetch a source, and bring its skills into the catalog. Raise `Conflict` if another sync of it runs.
+        """Fetch a source and update its skills in the catalog. Raise `Conflict` if another sync of it is running.
 
         `take` are the slugs of skills that were edited or deleted here and are to be as the source has them. A failure of the
         source is in the result and stored with the source; nothing is changed then.
@@ -177,7 +177,7 @@ class Sources(Part):
     async def install(
         self, source_type: str, url: str, *, ref: str = "", slug: str = "", scope: Scope | None = None
     ) -> Skill:
-        """Store one skill from a repository or URL, once, without a source that keeps it in step.
+        """Store one skill from a repository or URL once, without a source that keeps it in sync.
 
         `slug` chooses one of several. Raise `DuplicateSkill` if the slug is taken, also by a skill that it would hide.
         """
@@ -192,7 +192,7 @@ class Sources(Part):
         return await install_from(self._context, cast("SourceType", source_type), url, ref=ref, slug=slug, scope=chosen)
 
     async def sync_stale(self) -> list[SyncResult]:
-        """Sync every enabled source whose last sync is longer ago than its interval, one after the other."""
+        """Sync every enabled source whose interval has passed, one after the other."""
         self._check_writer()
         stale = [source for source in await self.list() if source.enabled and source.is_stale()]
         results = [await _sync_unless_running(self._context, source) for source in stale]
@@ -201,7 +201,7 @@ class Sources(Part):
     async def sync_due(self) -> list[SyncResult]:
         """Sync the sources with the policy `auto` that are due, of all organizations. For background work of the operator.
 
-        What is written is recorded under the name `source:ID`.
+        Changes are recorded under the actor `source:ID`.
         """
         if not is_operator(self._context.actor):
             raise Refused("Only the operator can sync the sources of all organizations.", hint="Sync your own sources.")
@@ -221,7 +221,7 @@ class Sources(Part):
     async def sync_one_due(self, source: Source) -> SyncResult | None:
         """Sync a source that `list_due` returned; None if another process is syncing it.
 
-        None also for one that cannot be synced at all, such as a damaged one, which is logged: other organizations' come next.
+        Also None for a source that cannot be synced at all, such as a damaged one. This is logged, so that the sources of other organizations are still synced.
         """
         if not is_operator(self._context.actor):
             raise Refused("Only the operator can sync the sources of all organizations.", hint="Sync your own sources.")

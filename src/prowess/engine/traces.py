@@ -85,7 +85,7 @@ class Traces(Part):
         return await offload(lambda: count_traces(self._context.resources.records(), which))
 
     async def get(self, trace_id: str) -> Trace:
-        """Return one complete trace by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return one complete trace by its id or at least its first four characters, or raise `NotFound`."""
         from prowess.traces.history import get_trace, unknown_trace
 
         check_string(trace_id, "The id of a trace")
@@ -164,7 +164,7 @@ class Traces(Part):
         session: str = "",
         pause: Callable[[], Awaitable[None]] = _wait_one_second,
     ) -> AsyncGenerator[Trace]:
-        """Yield each run that begins from now on, once it has ended, in this process or another.
+        """Yield each run that starts from now on, once it has ended, in this process or another.
 
         `pause` is awaited between two database queries.
         """

@@ -109,7 +109,7 @@ class Trust(Part):
         """Accept exactly the bytes that a preview showed. Skills that have changed since are left out and reported.
 
         `proof` says how the application knows that a person decided; `shown` is the text that the person saw about each skill.
-        The accepted files are kept, to show later what changed. Requests of the person and their agents for this are approved.
+        The accepted files are kept, to show later what changed. Pending requests of the person and their agents for this content are approved.
         """
         check_type(preview, TrustPreview, "Pass what `trust.preview` returned, once a person has seen it.")
         return await offload_cancellable(lambda: self._accept(preview, proof, shown or {}))
@@ -133,7 +133,7 @@ class Trust(Part):
     async def revoke(self, target: str | Path) -> int:
         """Revoke the acceptances of a slug, a digest or a folder, and return how many there were.
 
-        A skill that is enabled somewhere leaves the prompt at the next turn. Raise `NotFound` if nothing was accepted.
+        A skill that is enabled in a session is removed from its prompt at the next turn. Raise `NotFound` if nothing was accepted.
         """
         return await offload(self._revoke, str(target))
 

@@ -55,18 +55,18 @@ class Jobs:
         self._worker = worker
 
     async def work(self, *, scheduled: bool = False) -> None:
-        """Do jobs in this process until the engine is closed. Raise `Unavailable` if the extra is not installed.
+        """Run jobs in this process until the engine is closed. Raise `Unavailable` if the extra is not installed.
 
-        With `scheduled`, also do what is due at certain times: syncing sources and deleting old records.
+        With `scheduled`, also run scheduled work: syncing sources and deleting old records.
         """
         await self._worker.start(scheduled=scheduled)
 
     async def stop(self) -> None:
-        """Stop doing jobs in this process. Others, or the next start, go on with them."""
+        """Stop running jobs in this process. Other processes, or the next start, continue them."""
         await self._worker.close()
 
     async def start_run(self, request: RunRequest, *, name: str = "") -> Job:
-        """Start a durable run: after a crash it goes on with the first artifact that has no result.
+        """Start a durable run: after a crash it continues with the first artifact that has no result.
 
         A job of the same name that has not ended is continued if it is the same run; otherwise raise `Conflict`. Raise what
         prevents the run, except that a run which needs an approval waits for it.
@@ -140,13 +140,13 @@ class Jobs:
         return await offload(read_rows, self._context, read, [])
 
     async def count(self, *, states: Sequence[JobState] = ()) -> int:
-        """Return how many jobs there are."""
+        """Return the number of jobs."""
         organization, user = self._scope()
         count = partial(jobs.count_jobs, organization_id=organization, user_id=user, states=states)
         return await offload(read_rows, self._context, count, 0)
 
     async def get(self, job: str) -> Job:
-        """Return a job by its name, its id, or at least four of the first characters of its id."""
+        """Return a job by its name, its id, or at least the first four characters of its id."""
         return await offload(self._get, job)
 
     async def results(
@@ -196,7 +196,7 @@ class Jobs:
         return await self.get(row.id)
 
     async def retry(self, job: str, *, concurrency: int | None = None, max_spend: float | None = None) -> Job:
-        """Start a job again that failed, stopped or was cancelled: what succeeded is kept, the rest is done.
+        """Restart a job that failed, stopped or was cancelled. Finished results are kept, and the rest runs again.
 
         It has no more permissions than the actor of the retry. A job that has not ended is handed to a worker if none has
         it. Raise `Conflict` if it has succeeded, and `Refused` for an agent if a person started it.

@@ -169,7 +169,7 @@ class Model(Protocol):
 
     @property
     def family(self) -> str:
-        """The family whose prompts suit it: `anthropic` for every Claude, regardless of the provider."""
+        """The family of models whose prompts it uses: `anthropic` for every Claude, regardless of the provider."""
         ...
 
     @property

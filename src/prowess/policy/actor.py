@@ -73,7 +73,7 @@ class Actor:
 
     @property
     def can_use_paths(self) -> bool:
-        """True if the actor is certainly at this machine, so that paths of its files are of use.
+        """True if the actor is certainly at this machine, so that paths of its files are useful.
 
         A single user's MCP client on another machine may do the same as one at this machine, but has other files.
         """

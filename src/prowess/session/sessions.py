@@ -87,7 +87,7 @@ class Sessions:
             return [read_session(connection, row) for row in rows]
 
     def count(self, actor: Actor) -> int:
-        """Return how many sessions are open."""
+        """Return the number of open sessions."""
         with self.records.read() as connection:
             return sessions.count_sessions(connection, viewer_of(actor))
 

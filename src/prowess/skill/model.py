@@ -79,7 +79,7 @@ class SkillCard(FrozenModel):
         return not wanted or wanted <= {tag.casefold() for tag in self.tags}
 
     def as_json(self) -> JsonObject:
-        """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""
+        """Return the same as `model_dump(mode="json")` without building pydantic's serializer, which would take a tenth of the time of a short command."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {
             **values,
@@ -226,7 +226,7 @@ class Skill(FrozenModel):
     def kept_as(
         self, *, id: str, scope: Scope, location: str = "", provenance: Provenance | None = None, **dates: Any
     ) -> Skill:
-        """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it.
+        """Return the skill as a store keeps it: with its id, and with ids of its artifacts that are derived from it.
 
         `provenance` is where it came from as it was recorded when it arrived. What its files say about that does not count, nor
         what a workspace records: its database may come from anyone, and nothing that is fetched is kept in it.

@@ -69,7 +69,7 @@ class Package:
 
     @classmethod
     def of(cls, name: str, files: Iterable[File], limits: Limits = DEFAULT_LIMITS) -> Package:
-        """Check paths, sizes and counts, and make the package; `Invalid` names the offending entry."""
+        """Check paths, sizes and counts, and return the package. `Invalid` names the invalid entry."""
         ordered = tuple(sorted(files, key=lambda file: file.path))
         check_files(ordered, limits)
         return cls(name=name, files=ordered)

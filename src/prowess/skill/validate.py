@@ -42,7 +42,7 @@ def validate(
 ) -> ValidationReport:
     """Read a package and check it. Bad content never raises.
 
-    Without `remarks`, some problems that are not errors are not looked for. It is enough to know whether it is accepted.
+    Without `remarks`, some problems that are not errors are not reported. This is enough to know whether the package is accepted.
     """
     # Imported with the first skill that is read. Listing skills from a database or a cache needs no reader.
     from prowess.skill.forms.conversion import read_package

@@ -142,7 +142,7 @@ def list_runs(
 
 
 def count_runs(connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "") -> int:
-    """Return how many runs there are."""
+    """Return the number of runs."""
     of_skill = [_R.skill_slug == skill] if skill else []
     return count_rows(connection, eval_runs, belongs_to(eval_runs, organization_id, user_id), *of_skill)
 

@@ -173,7 +173,7 @@ def list_jobs(
 def count_jobs(
     connection: sa.Connection, organization_id: str, user_id: str | None, *, states: Sequence[str] = ()
 ) -> int:
-    """Return how many jobs there are."""
+    """Return the number of jobs."""
     in_state = [_T.state.in_(states)] if states else []
     return count_rows(connection, jobs, belongs_to(jobs, organization_id, user_id), *in_state)
 

@@ -104,7 +104,7 @@ def list_proposals(
 def count_proposals(
     connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "", states: Sequence[str] = ()
 ) -> int:
-    """Return how many optimizations there are."""
+    """Return the number of optimizations."""
     return count_rows(connection, proposals, *_conditions(organization_id, user_id, skill, states))
 
 

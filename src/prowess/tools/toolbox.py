@@ -108,14 +108,14 @@ class Toolbox:
     async def offered(self, inventory: Inventory | None = None) -> list[Tool]:
         """Return the tools that this actor can use now in its role; none if the actor may not read skills.
 
-        Built-in tools come first, then the tools of skills, by name. `inventory` saves a query if it is known already.
+        Built-in tools come first, then the tools of skills, by name. Pass `inventory` if you already have it, to save a query.
         """
         return await offload(self.read_offered, inventory)
 
     def read_offered(self, inventory: Inventory | None = None, *, recent: float = 0.0) -> list[Tool]:
         """Return the same as `offered`. Blocking.
 
-        Skills that another program changed in the last `recent` seconds may be missing, or offered as they were.
+        Skills that another program changed in the last `recent` seconds may be missing, or offered with their earlier content.
         """
         context = self.context
         if "skills.read" not in context.actor.permissions:
@@ -161,10 +161,10 @@ class Toolbox:
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str = "") -> ToolAnswer:
-        """Call a tool. Errors are returned as answers that a model can act on.
+        """Call a tool. Errors are returned as results that a model can act on.
 
         `arguments` may be the JSON text that a model wrote. With `approval_seconds`, a call that needs an approval waits for
-        the answer and goes on by itself.
+        the answer and continues by itself.
         """
         values = read_arguments(arguments)
         if values is None:

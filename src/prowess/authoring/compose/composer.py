@@ -35,7 +35,7 @@ _Base = tuple[Skill, Package]
 
 
 class Composer:
-    """Drafts skills for the actor. An agent sees only the compositions that it began."""
+    """Drafts skills for the actor. An agent sees only the compositions that it started."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -44,9 +44,9 @@ class Composer:
     async def start(
         self, request: str, *, skill: str = "", model: Model | str = "", fallback_model: Model | None = None
     ) -> Composition:
-        """Begin a composition and return it with its first draft. `skill` is an existing skill to change.
+        """Start a composition and return it with its first draft. `skill` is an existing skill to change.
 
-        Raise `OutputInvalid` if the model wrote no usable draft. The composition stays, and `refine` without feedback tries
+        Raise `OutputInvalid` if the model did not write a usable draft. The composition is kept, and `refine` without feedback tries
         again.
         """
         self._require_drafter()
@@ -78,9 +78,9 @@ class Composer:
     async def refine(
         self, composition: str, feedback: str = "", *, model: Model | str = "", fallback_model: Model | None = None
     ) -> Composition:
-        """Return the composition with a new round that follows the feedback. The round before stays as it is.
+        """Return the composition with a new round that follows the feedback. Earlier rounds do not change.
 
-        Without feedback, only a first draft that failed is tried again. Raise `Conflict` if somebody else made a round in
+        Without feedback, only a first draft that failed is retried. Raise `Conflict` if someone else wrote a round in
         the meantime.
         """
         self._require_drafter()
@@ -112,7 +112,7 @@ class Composer:
         return await offload(lambda: self._records.files(*self._records.find(composition, round)))
 
     async def diff(self, composition: str, *, round: int | None = None, against: int | None = None) -> str:
-        """Return what a round changed: against another one, by default the one that it refines, or the skill before.
+        """Return the changes of a round compared with another one: by default the one that it refines, or the original skill.
 
         Raise `Refused` for an agent.
         """
@@ -130,7 +130,7 @@ class Composer:
         return await offload(compare)
 
     async def back(self, composition: str, round: int) -> Composition:
-        """Make an earlier round the current one. Later rounds stay and can be gone back to as well."""
+        """Make an earlier round the current one. Later rounds are kept, and can be restored too."""
         self._context.actor.require("skills.write")
 
         def go() -> Composition:

@@ -58,13 +58,13 @@ class Evals:
         run_id: str = "",
         exclusive: bool = True,
     ) -> EvalRun:
-        """Run all cases of a plan and return the results, also of cases that failed or had an error.
+        """Run all cases of a plan and return the results, including cases that failed or had an error.
 
         `models` and `evaluation_model` take the place of those that the plan names. Raise `Invalid` if the eval files cannot be
         run, and errors that every case would have, such as `ApprovalRequired` or `SpendExceeded`. Results that were there by
         then are kept, and the next run does not ask for them again.
 
-        With `run_id`, the run gets this id, and goes on if it was begun before: see `resume`. Without `exclusive`, the caller
+        With `run_id`, the run gets this id, and continues if it was started before: see `resume`. Without `exclusive`, the caller
         knows that no other process does it.
         """
         self._context.actor.require("skills.run")
@@ -110,9 +110,9 @@ class Evals:
         return ended
 
     async def resume(self, run: str, *, on_progress: ProgressListener = ignore_progress) -> EvalRun:
-        """Go on with a run that was interrupted or stopped, and keep the results that it has. Return one that is done.
+        """Continue a run that was interrupted or stopped, and keep its results so far. Return a finished one unchanged.
 
-        Raise `Conflict` if a process is doing it, or if the skill, its cases or the models have changed since.
+        Raise `Conflict` if a process is running it, or if the skill, its cases or the models have changed since.
         """
         found, plan = await offload(lambda: (self._get(run), self._read_plan(run)))
         if found.state == "done":
@@ -134,13 +134,13 @@ class Evals:
         return [to_run(row) for row in await offload(read_rows, self._context, read, [])]
 
     async def count(self, *, skill: str = "") -> int:
-        """Return how many runs there are."""
+        """Return the number of runs."""
         organization, user = self._scope()
         count = partial(storage.count_runs, organization_id=organization, user_id=user, skill=skill)
         return await offload(read_rows, self._context, count, 0)
 
     async def get(self, run: str) -> EvalRun:
-        """Return a run with its results, by its id or at least four of its first characters."""
+        """Return a run with its results, by its id or at least its first four characters."""
         return await offload(self._get, run)
 
     async def find(self, run_id: str = "") -> EvalRun:

@@ -68,7 +68,7 @@ class Optimizations:
     ) -> Proposal:
         """Optimize a skill and wait for the result: a proposal, or a refusal with its figures.
 
-        With `graceful`, cancelling ends the search and tests the best so far. Raise what prevents an optimization, such as
+        With `graceful`, cancelling ends the search and tests the best candidate so far. Raise what prevents an optimization, such as
         `Refused` if there are too few cases.
         """
         prepared = await self.prepare(request)
@@ -82,7 +82,7 @@ class Optimizations:
             raise
 
     async def prepare(self, request: OptimizationRequest) -> Proposal:
-        """Store an optimization that is yet to be done, by `resume` or as the task `optimize` of a job."""
+        """Store an optimization to run later, by `resume` or as the task `optimize` of a job."""
         actor = self._context.actor
         actor.require("skills.run")
         if request.cases and actor.is_remote:
@@ -121,9 +121,9 @@ class Optimizations:
         graceful: bool = False,
         exclusive: bool = True,
     ) -> Proposal:
-        """Do an optimization that was prepared or interrupted. One that has ended is returned as it is.
+        """Run an optimization that was prepared or interrupted. One that has ended is returned unchanged.
 
-        After an interruption, the best candidate so far is tested; the search is done only if there is none. With
+        After an interruption, the best candidate so far is tested; the search runs only if there is none. With
         `exclusive`, raise `Conflict` if another process is doing it.
         """
         row = await self._records.find(proposal_id)
@@ -144,15 +144,15 @@ class Optimizations:
         return [to_proposal(row) for row in rows]
 
     async def count(self, *, skill: str = "", states: Sequence[str] = ()) -> int:
-        """Return how many optimizations there are."""
+        """Return the number of optimizations."""
         return await self._records.count(skill=skill, states=states)
 
     async def get(self, proposal_id: str) -> Proposal:
-        """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return an optimization by its id or at least its first four characters, or raise `NotFound`."""
         return to_proposal(await self._records.find(proposal_id))
 
     async def diff(self, proposal_id: str) -> ProposalDiff:
-        """Return what a candidate changes. Only a person may see it: it is text that nobody has accepted.
+        """Return what a candidate changes. Only a person may see it, because nobody has accepted this text.
 
         Raise `Conflict` if the skill has changed since.
         """
@@ -166,10 +166,10 @@ class Optimizations:
         return ProposalDiff(parts=show_change(skill, change), files=format_diff(package, changed))
 
     async def approve(self, proposal_id: str, *, digest: str = "", note: str = "") -> Proposal:
-        """Make the candidate a new version of the skill, and watch its live runs. Raise `Refused` for an agent.
+        """Make the candidate a new version of the skill, and monitor its live runs. Raise `Refused` for an agent.
 
         `digest` is the candidate that the person was shown; another one is a `Conflict`, and so is a skill that has
-        changed since. Nothing is lost then: the proposal stays as it is.
+        changed since. Nothing is lost: the proposal stays as it is.
         """
         self._require_person("approve a candidate")
         self._context.actor.require("skills.write")
@@ -218,9 +218,9 @@ class Optimizations:
         )
 
     async def cancel(self, proposal_id: str) -> Proposal:
-        """End the search of a running optimization; the process that does it tests the best so far.
+        """End the search of a running optimization. The process that runs it tests the best candidate so far.
 
-        If no process does it any more, it is refused, with the best so far still to be seen.
+        If no process is running it any more, it is refused, and the best candidate so far is kept.
         """
         row = await self._records.find(proposal_id)
         if row.state == "running" and row.updated_at < seconds_from_now(-DEAD_SECONDS):
@@ -229,14 +229,14 @@ class Optimizations:
         return to_proposal(await self._records.change(row.id, {"stopping": True}, states=("running",)))
 
     async def watch(self, *, skill: str = "") -> list[Proposal]:
-        """Compare the live runs of approved candidates with those before; roll back what regressed; return what ended."""
+        """Compare the live runs of approved candidates with earlier ones, roll back regressions, and return the proposals that ended."""
         ended = await watch_approved(self._engine, organization=self._context.actor.organization, skill=skill)
         return [to_proposal(row) for row in ended]
 
     async def refresh(self, *, on_progress: OptimizationListener = ignore_progress) -> list[Proposal]:
-        """Optimize every module again whose state another version of DSPy made, and return the results.
+        """Optimize every module again whose state was made with another version of DSPy, and return the results.
 
-        A module that was tried before from the same files is left alone. Until a result is approved, the old state is used.
+        A module that was already tried with the same files is skipped. Until a result is approved, the old state is used.
         """
         skills = await offload(self._read_modules)
         if not any(

@@ -38,7 +38,7 @@ class Records:
         return row
 
     async def find(self, proposal_id: str) -> ProposalRow:
-        """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return an optimization by its id or at least its first four characters, or raise `NotFound`."""
         find, listed_by = partial(proposals.find, **self._owner, prefix=proposal_id), "prowess optimize list"
         return await offload(find_by_id, self._context, proposal_id, find, noun="optimization", listed_by=listed_by)
 
@@ -51,7 +51,7 @@ class Records:
         return await offload(read_rows, self._context, read, [])
 
     async def count(self, *, skill: str, states: Sequence[str]) -> int:
-        """Return how many optimizations there are."""
+        """Return the number of optimizations."""
         count = partial(proposals.count_proposals, **self._owner, skill=skill, states=states)
         return await offload(read_rows, self._context, count, 0)
 

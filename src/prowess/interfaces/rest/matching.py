@@ -164,7 +164,7 @@ async def search_skills(body: SearchBody, engine: Reader) -> Response:
 
 @router.post("/why", response_model=ExplanationShape, summary="Explain a match")
 async def explain_match(body: WhyBody, engine: Reader) -> Response:
-    """Explain why each skill, or one, was or was not offered for a message, and if it could be enabled. Changes nothing."""
+    """Explain why each skill, or one skill, was or was not offered for a message, and whether it could be enabled. Changes nothing."""
     return respond(await engine.why(body.message, session=body.session, limit=body.limit, skill=body.skill))
 
 
