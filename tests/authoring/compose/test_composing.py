@@ -126,7 +126,7 @@ async def test_an_invalid_answer_is_corrected_once(place):
 
 async def test_a_model_that_answers_twice_outside_the_schema_leaves_a_composition_without_a_draft(place):
     async with place.open() as prowess:
-        with pytest.raises(OutputInvalid, match="no usable draft in 2 attempts") as failed:
+        with pytest.raises(OutputInvalid, match="not write a usable draft in 2 attempts") as failed:
             await prowess.compose.start(ASK, model=ScriptedModel(["I cannot.", {"slug": "x"}]))
         [left] = await prowess.compose.list()
         assert f"prowess compose refine {left.id[:8]}" in failed.value.hint
