@@ -39,7 +39,7 @@ class LoopThread:
             raise RuntimeError(f"This object {reason}.")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            # Ctrl-C reaches only this thread; without the cancellation, the work would go on in the other one.
+            # Ctrl-C reaches only this thread; without the cancellation, the work would continue in the other one.
             return future.result()
         except BaseException:
             future.cancel()

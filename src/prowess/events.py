@@ -24,11 +24,11 @@ EVENT_NAMES = (
     "conversation_changed",
 )
 SHARED_EVENTS = ("catalog_changed", "settings_changed", "source_synced")
-"""Events that concern everybody in an organization, unless they name a user."""
+"""Events that concern everyone in an organization, unless they name a user."""
 
 
 EVENTS_PRUNED = "events_pruned"
-"""The name of an event that is in no log: a subscriber receives it in place of events that are no longer kept."""
+"""The name of an event that is in no log: a subscriber receives it instead of events that are no longer kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

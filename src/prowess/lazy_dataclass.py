@@ -67,7 +67,7 @@ class _LateMethods:
         self.new_class.__qualname__ = plain.__qualname__
 
     def complete(self, name: str) -> None:
-        """Generate a method, and put it in place of its stub."""
+        """Generate a method, and replace its stub with it."""
         with _lock:
             if self._plain is None:
                 return

@@ -19,7 +19,7 @@ _MIN_KEY_CHARS = 32
 FOLDER = ".prowess"
 DATABASE = "agents.db"
 STRICT_FILE = "strict"
-"""In the folder `.prowess` of a workspace, it makes the workspace strict. It can only refuse more, so anybody may add it."""
+"""In the folder `.prowess` of a workspace, it makes the workspace strict. It can only refuse more, so anyone may add it."""
 
 
 def _setting(meaning: str, *, default: Any = MISSING, default_text: str = "not set", secret: bool = False) -> Any:
@@ -334,7 +334,7 @@ def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:
 
 def _folders(text: str) -> tuple[str, ...]:
     """Return the real paths of a list of folders, separated as in PATH."""
-    # A relative path would mean another folder in every working directory, so it could be the workspace of anybody.
+    # A relative path would mean another folder in every working directory, so it could be the workspace of anyone.
     named = [part.strip() for part in text.split(os.pathsep) if part.strip()]
     for part in named:
         if not os.path.isabs(os.path.expanduser(part)):  # noqa: PTH111, PTH117  (as given; Path would tidy it)

@@ -1,4 +1,4 @@
-"""Suggest the known names that somebody probably meant. No suggestion is better than a silly one."""
+"""Suggest the known names that someone probably meant. No suggestion is better than a silly one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SHORTEST_PREFIX = 3
 
 
 def near_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
-    """Return the known names that differ from `name` by few typing errors, or begin with it; nearest first.
+    """Return the known names that differ from `name` by few typing errors, or start with it; nearest first.
 
     Case does not matter. A name with a namespace, such as `postgres.triage`, is also found by what follows the dot, and a
     path by its last part.
@@ -35,7 +35,7 @@ def _rank(typed: str, other: str) -> tuple[int, int] | None:
 def _rank_part(typed: str, other: str) -> tuple[int, int] | None:
     shorter, longer = sorted((typed, other), key=len)
     limit = _most_errors(shorter, longer)
-    # A short name that begins with another letter is another word: `get` is not a typing error for `pet`.
+    # A short name that starts with another letter is another word: `get` is not a typing error for `pet`.
     if limit and len(longer) <= 4 and shorter[0] != longer[0]:
         limit = 0
     errors = _count_errors(typed, other, limit)

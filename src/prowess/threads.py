@@ -184,7 +184,7 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
 
 def _forget_closed_loops() -> None:
     """Drop the lanes of closed event loops. A semaphore that was waited for refers to its loop, which keeps both alive."""
-    # `keyrefs` is one step, so that a loop in another thread may add its own meanwhile.
+    # `keyrefs` is one step, so that a loop in another thread may add its own in the meantime.
     for reference in _lanes.keyrefs():
         loop = reference()
         if loop is not None and loop.is_closed():

@@ -15,7 +15,7 @@ def adjust_dspy() -> None:
     # DSPy makes a TypeAdapter for every value that it shows to a model, which is 40 % of an execution.
     utils.TypeAdapter = functools.lru_cache(maxsize=512)(TypeAdapter)
 
-    # After two minutes DSPy starts the last rows of a batch again. The first calls go on, so that they are paid twice; and a
+    # After two minutes DSPy starts the last rows of a batch again. The first calls continue, so that they are paid twice; and a
     # model on the user's machine may well take two minutes.
     initialize = ParallelExecutor.__init__
 

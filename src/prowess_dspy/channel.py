@@ -144,7 +144,7 @@ class Session:
                 self._stopped = self._stopped or "failed"
 
     def reject_answer(self, error: CallFailed) -> None:
-        """Raise an error about an answer. A request with a limit of failures makes no more calls: it could not go on."""
+        """Raise an error about an answer. A request with a limit of failures makes no more calls: it could not continue."""
         with self._lock:
             self.last_error = error
             if "failures" in self.limits:

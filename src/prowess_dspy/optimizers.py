@@ -216,7 +216,7 @@ def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
     for name in ("llm_calls", "metric_calls"):
         if limit := run.options[f"max_{name}"]:
             run.session.limits[name] = limit
-    # Without this, optimizers go on with a score of 0 for every row when the parent's limit of spending is reached.
+    # Without this, optimizers continue with a score of 0 for every row when the parent's limit of spending is reached.
     run.session.limits["failures"] = MAX_FAILURES
     rows = run.training if optimizer.by_batches else run.decisive
     enough = min(run.options["bsize"], len(rows)) if optimizer.by_batches else len(rows)

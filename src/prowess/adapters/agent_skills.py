@@ -6,7 +6,7 @@ Each adapter translates this to the terms of one framework:
 - `prompt` gives the blocks for the system prompt, within the budget of the session. It is cheap: ask again at each step.
 - `tools` gives the tools that are offered now, and `call` runs one through the gate.
 - A call that a person must approve gives a `PendingApproval`. `answer` records what the person said. After that, the same
-  call goes on. Approving a call in a framework never opens the gate by itself.
+  call continues. Approving a call in a framework never opens the gate by itself.
 
 Runs, loads and decisions are recorded by the engine, as with every other interface.
 """
@@ -37,7 +37,7 @@ def missing_framework(framework: str, extra: str) -> Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
-    """A request that a person must answer before a call goes on.
+    """A request that a person must answer before a call continues.
 
     `text` has everything that the person must see. It quotes the skill, which nobody has accepted yet: never send it to a
     model.

@@ -38,7 +38,7 @@ async def run_tools(
 ) -> LoopResult:
     """Ask the model and run its tool calls until it answers.
 
-    A turn begins if the last message has text of the user; otherwise the loop goes on with the calls that have no result
+    A turn starts if the last message has text of the user; otherwise the loop continues with the calls that have no result
     yet. `system` and the skills become the system prompt, rebuilt for each request. `options` go to
     `client.messages.create`.
     """

@@ -3,7 +3,7 @@
     agent = SkillAgent(skills, ask=ask, role="Writer", goal="…", backstory="…", llm=llm)
     result = await agent.kickoff_async(message)
 
-The agent matches the message when a run begins, or the description of a task in a crew that runs with `akickoff`. The
+The agent matches the message when a run starts, or the description of a task in a crew that runs with `akickoff`. The
 prompt blocks are rebuilt before each request to the model, the tools at the beginning of a run. CrewAI has no pause for an
 approval, so a call that needs one waits for `ask`; without it, the model is told that the call waits.
 """
@@ -77,7 +77,7 @@ class SkillAgent(Agent):
             executor.before_llm_call_hooks.append(self._add_blocks)
 
     def _add_blocks(self, context: LLMCallHookContext) -> None:
-        """Put the blocks as they are now into the system prompt, in place of those of earlier steps."""
+        """Put the blocks as they are now into the system prompt, instead of those of earlier steps."""
         system = next((one for one in context.messages if one["role"] == "system"), None)
         prompt = self._wait(self._skills.prompt(into=str(system["content"] or "") if system else ""))
         if system is not None:
@@ -94,7 +94,7 @@ class SkillAgent(Agent):
         return result.text
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        # CrewAI runs the steps of an agent, with hooks and tools, in threads beside the event loop.
+        # CrewAI runs the steps of an agent, with hooks and tools, in threads outside the event loop.
         if self._loop is None:
             work.close()
             raise Invalid("An agent with skills must run in an event loop.", hint="Use kickoff_async or akickoff.")

@@ -2,7 +2,7 @@
 
     agent = LlmAgent(name="helper", model="gemini-3.5-flash", tools=[SkillToolset(prowess)])
 
-ADK asks a toolset before every request to the model. So the toolset matches the message when a turn begins, and gives the
+ADK asks a toolset before every request to the model. So the toolset matches the message when a turn starts, and gives the
 prompt blocks and the tools anew at each step. A call that a person must approve asks for a tool confirmation and ends the
 turn. ADK calls it again when the user's answer arrives.
 """
@@ -34,7 +34,7 @@ the session, so that the answer can come in another process."""
 
 
 class SkillToolset(BaseToolset):
-    """The skills of an agent. Each session of ADK is a conversation of its own.
+    """The skills of an agent. Each session of ADK is its own conversation.
 
     `options` are those of `AgentSkills`, such as `agent` and `role`. All users of the agent share the engine's actor: make
     one toolset for each actor if they must not.
@@ -102,6 +102,6 @@ class SkillTool(BaseTool):
         if result.approval is not None:
             tool_context.state[key] = result.approval.id
             tool_context.request_confirmation(hint=result.approval.text, payload=result.approval.as_json())
-            # Ends the turn: without an answer, there is nothing that the model could go on with.
+            # Ends the turn: without an answer, there is nothing that the model could continue with.
             tool_context.actions.skip_summarization = True
         return result.data

@@ -3,8 +3,8 @@
     agent = SkillAgent(prowess, llm=llm, system_prompt="…")
     handler = agent.run("…", ctx=context)
 
-The agent matches the message when a run begins, and has the prompt blocks and the tools of each step. A call that a person
-must approve waits: the run emits an `InputRequiredEvent`, and goes on with a `HumanResponseEvent` that has the same
+The agent matches the message when a run starts, and has the prompt blocks and the tools of each step. A call that a person
+must approve waits: the run emits an `InputRequiredEvent`, and continues with a `HumanResponseEvent` that has the same
 `approval_id` and `approved`.
 """
 

@@ -37,7 +37,7 @@ async def run_tools(
 ) -> LoopResult:
     """Ask the model and run its tool calls until it answers, with Chat Completions.
 
-    A turn begins if the last message is the user's; otherwise the loop goes on with the calls that have no result yet.
+    A turn starts if the last message is the user's; otherwise the loop continues with the calls that have no result yet.
     `messages` have no system message: `instructions` and the skills become one, rebuilt for each request. `options` go to
     `client.chat.completions.create`.
     """

@@ -31,7 +31,7 @@ class SkillTool(FunctionTool):
 
 @dataclass
 class SkillAgent(Agent[Any]):
-    """An agent with skills. A run with a new message of the user begins a turn."""
+    """An agent with skills. A run with a new message of the user starts a turn."""
 
     skills: AgentSkills = field(kw_only=True)
     _tools: dict[str, tuple[Tool, SkillTool]] = field(

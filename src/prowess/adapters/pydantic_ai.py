@@ -30,7 +30,7 @@ _ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
 class SkillToolset(AbstractToolset[Any]):
-    """The tools and instructions of an agent's skills. A run with a prompt begins a turn."""
+    """The tools and instructions of an agent's skills. A run with a prompt starts a turn."""
 
     def __init__(self, skills: AgentSkills, *, id: str = "prowess") -> None:
         self._skills = skills

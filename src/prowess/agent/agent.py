@@ -2,7 +2,7 @@
 
 A turn has two phases before the model is asked: the skills that fit are found, and it is decided what to do about them.
 Then the model answers and calls tools until it is done. Everything is stored step by step, so a turn that waits for an
-approval, or whose process died, goes on in any other process.
+approval, or whose process died, continues in any other process.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Agent:
 
     async def _prepare(self, agent: Engine, begun: BegunTurn, model: Model | str, payer: str) -> TurnLoop:
         session, journal = begun.session, begun.journal
-        # A turn goes on with the model that it began with, also in another process.
+        # A turn continues with the model that it started with, also in another process.
         chosen = model or str(journal.question.detail.get("model") or "")
         requests = ModelRequests(agent.context, session, begun.policy, model=chosen, payer=payer)
         fallback: Model | None = None

@@ -159,7 +159,7 @@ class CallRunner:
             return
         answer = await self.tools.attempt(call.name, call.arguments)
         self.changed = self.changed or effect in _ORDERED
-        # Only our own error names an approval. The data of an answer may be written by anybody.
+        # Only our own error names an approval. The data of an answer may be written by anyone.
         if isinstance(answer.error, ApprovalRequired):
             await self.journal.suspend(call, answer.error.approval_id)
             row = await self._find_approval(answer.error.approval_id)
@@ -192,7 +192,7 @@ def limit_result(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def not_made(code: str, message: str, hint: str) -> dict[str, Any]:
-    """Return what a model gets in place of the result of a call that was not made."""
+    """Return what a model gets instead of the result of a call that was not made."""
     return {"error": {"code": code, "message": message}, "hint": hint}
 
 

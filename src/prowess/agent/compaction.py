@@ -30,7 +30,7 @@ _LEFT_OUT = "[Shortened: {left} of {size} characters are left out. Call the tool
 
 
 def history_limit(window: int | None, used: int) -> int:
-    """Return how many characters of history fit, beside those that prompt and tools use."""
+    """Return how many characters of history fit, in addition to those that prompt and tools use."""
     return max(int((window or DEFAULT_WINDOW) * CHARS_PER_TOKEN * HISTORY_SHARE) - used, MIN_CHARS)
 
 

@@ -35,7 +35,7 @@ class Conversation:
     """A conversation as of the moment it was read. Its id is the id of its session.
 
     A conversation is `waiting` if calls wait for `approvals`, and `stopped` if its last turn was interrupted or reached a
-    limit; `Agent.resume` goes on with either. `error` says why the last turn failed or was stopped (`code`, `message` and
+    limit; `Agent.resume` continues with either. `error` says why the last turn failed or was stopped (`code`, `message` and
     `hint`), if it is known; lists leave it out. `cost_usd` is None if no price is known. Lists leave out `messages`.
     """
 

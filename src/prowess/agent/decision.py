@@ -25,7 +25,7 @@ from prowess.threads import offload
 from prowess.tools.tool import Tool
 
 Decider = Callable[[ContextPackage], Awaitable[TurnDecision]]
-"""Decides about a message in place of the ranking; it may ask a model."""
+"""Decides about a message instead of the ranking; it may ask a model."""
 Notice = Callable[[TurnDecision], dict[str, Any]]
 """Returns what else there is to know about a message when it was decided. Blocking."""
 
@@ -142,7 +142,7 @@ def _find_readable(context: Context, package: ContextPackage) -> str:
 
 
 def _find_obstacle(context: Context, session: Session, skill: str) -> tuple[TurnDecision, str] | None:
-    """Return the decision in place of an activation that is not needed or not possible now, and what the model is told."""
+    """Return the decision instead of an activation that is not needed or not possible now, and what the model is told."""
     name = skill.rpartition(":")[2]
     held = session.get(name)
     if held is not None:
@@ -237,7 +237,7 @@ Planner = Callable[[str, str], Sequence[Lookup]]
 def plan_research(message: str, readable: str, tools: Mapping[str, Tool]) -> list[Lookup]:
     """Return what to look up for a message with these tools.
 
-    `readable` is the skill that fits best, if the agent may read it without asking anybody.
+    `readable` is the skill that fits best, if the agent may read it without asking anyone.
     """
     query = " ".join(message.split())[:_QUERY_CHARS].strip()
     lookups = [

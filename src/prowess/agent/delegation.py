@@ -1,6 +1,6 @@
 """Delegation: an agent whose role has the tool `delegate` gives a task to an agent of another role, and gets its report.
 
-The other agent works in a conversation of its own, for the same user, with the tools of its role. What it spends counts as
+The other agent works in its own conversation, for the same user, with the tools of its role. What it spends counts as
 spent by the conversation that delegates. It cannot delegate any further. If it needs an approval, both wait: the call goes
 on where it stopped once the approval is answered.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prowess.policy.organization import OrgPolicy
 
 Work = Callable[[str, str], AsyncGenerator[Update]]
-"""Sends a message in a helper's conversation, or goes on with it without one."""
+"""Sends a message in a helper's conversation, or continues with it without one."""
 Report = Callable[[Update], None]
 
 DELEGATE: Final = "delegate"
@@ -94,7 +94,7 @@ class _Delegation:
             )
         own = await self._open(role, task)
         before = await self._agent.get(own.id)
-        # The same call goes on with the same conversation after an approval or an interruption.
+        # The same call continues with the same conversation after an approval or an interruption.
         message = "" if before.turns else task
         used: list[str] = []
         ended: TurnEnded | None = None

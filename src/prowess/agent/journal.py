@@ -1,6 +1,6 @@
 """The journal of a turn: its messages, stored step by step under the lease of the conversation.
 
-What a turn does is stored before it goes on, so another process can go on after a crash: a call whose result is missing
+What a turn does is stored before it continues, so another process can continue after a crash: a call whose result is missing
 was not made, was interrupted, or waits for an approval, which is stored with its id.
 """
 
@@ -122,7 +122,7 @@ class Journal:
     async def end(self, state: ConversationState, *, error: Mapping[str, Any] | None = None) -> None:
         """End the turn and let others work on the conversation, unless the last answer did.
 
-        The error that ended it is stored with the person's message, until the turn goes on.
+        The error that ended it is stored with the person's message, until the turn continues.
         """
         async with self._lock:
             if not self.is_held:

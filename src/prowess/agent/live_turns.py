@@ -1,4 +1,4 @@
-"""Turns that run in this process. A turn has a task of its own, so any number of clients can follow it, from its beginning.
+"""Turns that run in this process. A turn has its own task, so any number of clients can follow it, from its beginning.
 
 A client that loses its connection comes back and follows the rest. The conversation in the database says whether a turn
 runs at all; a turn that is not here runs in another process.
@@ -28,7 +28,7 @@ class LiveTurn:
     """One turn that is being worked on, and everything that has happened in it.
 
     `message` is what the user said, '' for a turn that was resumed. `after` is the number of the last message that the
-    conversation had when it began.
+    conversation had when it started.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LiveTurn:
         self._notify()
 
     def _notify(self) -> None:
-        # Everybody who waits has this event; those who come later wait for the next.
+        # Everyone who waits has this event; those who come later wait for the next.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -123,7 +123,7 @@ class LiveTurns:
         message: str = "",
         after: int = 0,
     ) -> LiveTurn:
-        """Start a turn of a session. One that cannot begin, because another runs, fails without disturbing that one.
+        """Start a turn of a session. One that cannot start, because another runs, fails without disturbing that one.
 
         Raise `TryLater` if too many turns are running, or half as many of this owner.
         """
@@ -136,7 +136,7 @@ class LiveTurns:
         return live
 
     def find(self, session: str) -> LiveTurn | None:
-        """Return the turn of a session that runs here, or None. Of several, it is the first: the others cannot begin."""
+        """Return the turn of a session that runs here, or None. Of several, it is the first: the others cannot start."""
         return next((live for live in self._all if live.session == session), None)
 
     async def close(self) -> None:

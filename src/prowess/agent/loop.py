@@ -60,7 +60,7 @@ class Answered:
 
 
 class ModelRequests:
-    """Sends the requests of one turn, with the policy and the limits of when it began.
+    """Sends the requests of one turn, with the policy and the limits of when it started.
 
     `payer` is the session whose spending limit counts, '' for the turn's own.
     """
@@ -179,7 +179,7 @@ class Work(Generic[T]):
 
 @dataclass(slots=True, kw_only=True)
 class TurnLoop:
-    """Runs one turn, or goes on with one."""
+    """Runs one turn, or continues with one."""
 
     engine: Engine
     """The engine of the agent."""
@@ -237,7 +237,7 @@ class TurnLoop:
         yield ended
 
     def _find_end(self) -> TurnEnded | None:
-        """Return how the turn ends if it does not go on."""
+        """Return how the turn ends if it does not continue."""
         if self.journal.open_calls():
             return None
         if self.journal.messages[-1].role == "assistant":
@@ -341,7 +341,7 @@ class TurnLoop:
 
     def _read_prompt(self) -> tuple[list[Tool], tuple[str, ...]]:
         """Return the tools and the system blocks as they are now. Blocking; together, because each thread takes time."""
-        # The turn began with a match, which looks at the skills as seldom. A call may have changed their files since.
+        # The turn started with a match, which looks at the skills as seldom. A call may have changed their files since.
         recent = 0.0 if self.journal.steps else FRESHNESS_SECONDS
         tools = self.tools.read_offered(recent=recent, has_skill=bool(self.session.enabled))
         context = self.engine.context

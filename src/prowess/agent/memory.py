@@ -41,7 +41,7 @@ class Memory(Protocol):
 
 
 class FactMemory(Part):
-    """The facts that a person had remembered, stored in the database. A turn reads them when it begins."""
+    """The facts that a person had remembered, stored in the database. A turn reads them when it starts."""
 
     async def remember(self, text: str) -> RememberedFact:
         """Store a fact for the actor's user. Raise `Refused` for an agent, or without the permission to run."""

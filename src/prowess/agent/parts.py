@@ -19,7 +19,7 @@ class AgentParts:
     """Parts of the agent that an application can replace. All actors of an engine share them.
 
     `memory` and `graph_context` know things about a message: by default the facts that people had remembered, and no
-    graph. `policies` is a text for every agent. `decider` decides about a message in place of the ranking. `tools` returns
+    graph. `policies` is a text for every agent. `decider` decides about a message instead of the ranking. `tools` returns
     tools for a conversation, besides those of the toolbox.
     """
 

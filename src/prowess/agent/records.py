@@ -1,6 +1,6 @@
 """Read and write conversations for one actor. Blocking.
 
-A conversation belongs to the user of an organization. For everybody else it does not exist.
+A conversation belongs to the user of an organization. For everyone else it does not exist.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TITLE_CHARS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunTurn:
-    """A turn that this process may work on: the session and the journal of its conversation, and the policy as it begins."""
+    """A turn that this process may work on: the session and the journal of its conversation, and the policy as it starts."""
 
     session: Session
     journal: Journal
@@ -48,7 +48,7 @@ class BegunTurn:
 
 
 class ConversationRecords(Part):
-    """The conversations of the context's actor. An agent finds only those that it began."""
+    """The conversations of the context's actor. An agent finds only those that it started."""
 
     def open(self, session: Session, title: str) -> Conversation:
         """Return the conversation of a session; create it if necessary."""
@@ -125,7 +125,7 @@ class ConversationRecords(Part):
         return found
 
     def begin(self, conversation: str, agent: Actor, message: str, *, facts: bool = False) -> BegunTurn:
-        """Lock a conversation for a turn and store the message; '' goes on with the last turn.
+        """Lock a conversation for a turn and store the message; '' continues with the last turn.
 
         With `facts`, also read what is remembered for the user. Raise `NotFound`, `Invalid` for a closed session, or `Conflict` if another turn runs.
         """
@@ -159,7 +159,7 @@ class ConversationRecords(Part):
         journal = Journal(
             records=records, row=row, holder=row.lease, messages=[*messages, *added], redact=resources.runner.redact
         )
-        if "error" in journal.question.detail:  # the turn goes on
+        if "error" in journal.question.detail:  # the turn continues
             journal.note_detail({name: value for name, value in journal.question.detail.items() if name != "error"})
         return BegunTurn(session=session, journal=journal, policy=policy, facts=tuple(fact.text for fact in known))
 

@@ -27,7 +27,7 @@ from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 
 SIMILARITY: Final = 0.6
 """From here on two messages ask for the same. In the pairs for tuning of `tests/agent/repeats.json`, in five languages, those
-that differ reach 0.44 and those that repeat start at 0.70. The held-out pairs (0.56 and 0.76) are told apart without an error."""
+that differ reach 0.44 and those that repeat start at 0.70. The held-out pairs (0.56 and 0.76) are distinguished without an error."""
 OCCASIONS: Final = 2
 RECENT_MESSAGES: Final = 100
 """How many of the person's last messages are compared."""

@@ -62,7 +62,7 @@ _ROWS: Final = (
         head=("-p",),
         prompt=("--append-system-prompt", "{prompt}"),
         server=("--mcp-config", "{servers_file}", "--allowedTools", f"mcp__{SERVER_NAME}"),
-        # After `--`, because the two options before take any number of values, and a task may begin with a dash.
+        # After `--`, because the two options before take any number of values, and a task may start with a dash.
         tail=("--", "{task}"),
         # By default it sends the first request after 5 seconds, without the tools if the server has not started by then.
         variables={"MCP_CONNECT_TIMEOUT_MS": "30000"},

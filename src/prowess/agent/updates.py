@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 TurnState = Literal["done", "waiting", "stopped", "failed"]
-"""How a turn ended. A turn that is `waiting` goes on once its approvals are answered, also in another process."""
+"""How a turn ended. A turn that is `waiting` continues once its approvals are answered, also in another process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

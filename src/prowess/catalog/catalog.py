@@ -153,7 +153,7 @@ class Catalog:
     ) -> Iterator[SearchDocument]:
         """Yield the documents of the served skills: of these slugs, or of all; each slug once.
 
-        Call `changes` first: writes that happen meanwhile are then reported next time. `away` is called with the key of each
+        Call `changes` first: writes that happen in the meantime are then reported next time. `away` is called with the key of each
         store that fails, so that its position can be discarded.
         """
         seen: set[str] = set()

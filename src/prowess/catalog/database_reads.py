@@ -120,7 +120,7 @@ class StoredSkills:
         _cache.put(self._cache_key(key), StoredReading(stored, document_text(stored.form, package)))
 
     def read_again(self, connection: sa.Connection, slugs: Sequence[str]) -> list[Reread]:
-        """Read skills whose rows cannot be used from their files; those that are gone meanwhile are left out."""
+        """Read skills whose rows cannot be used from their files; those that are gone in the meantime are left out."""
         stored = skills.get_stored(connection, self.tenant, slugs)
         return [self._reread(connection, slug, row) for slug, row in stored.items()]
 

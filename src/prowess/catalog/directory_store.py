@@ -86,7 +86,7 @@ class DirectoryStore(EditableStore):
 
     @cached_property
     def _writer(self) -> FolderWriter:
-        from prowess.catalog.folder_writer import FolderWriter  # brings the writers of all forms, at the first write
+        from prowess.catalog.folder_writer import FolderWriter  # imports the writers of all forms, at the first write
 
         return FolderWriter(self._tree, self.root, self._log, self.limits, frozen=self.frozen)
 
@@ -269,7 +269,9 @@ class DirectoryStore(EditableStore):
         # The scan that put it into the index has validated these very bytes, perhaps in an earlier process. Checking them
         # again would take longer than reading them.
         if package.digest == disk_skill.digest:
-            from prowess.skill.forms.conversion import read_package  # brings all readers, which a listing does not need
+            from prowess.skill.forms.conversion import (
+                read_package,
+            )  # imports all readers, which a listing does not need
 
             return accepted_skill(read_package(package, self.limits))[0]
         return accepted_skill(accept(package, self.limits))[0]

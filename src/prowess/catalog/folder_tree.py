@@ -250,11 +250,11 @@ class FolderTree:
         )
 
     def _is_skill(self, folder: str, names: Iterable[str]) -> bool:
-        # A SKILL.md beside the skills does not turn the whole folder into one skill.
+        # A SKILL.md next to the skills does not turn the whole folder into one skill.
         return folder != self._root and has_marker(names)
 
     def _list_folder(self, folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
-        """List a folder, with its stamp and the time. Repeated if the folder was replaced meanwhile."""
+        """List a folder, with its stamp and the time. Repeated if the folder was replaced in the meantime."""
         while True:
             # Held open, so that a folder that is put in its place cannot get the same inode number.
             # Not through a link, which would be another folder at each of these steps.

@@ -136,12 +136,12 @@ class FolderWriter:
         ).package
 
     def record_manual_changes(self, disk_skill: DiskSkill) -> Package:
-        """Return the files of a skill. Changes made by hand since the last version are recorded as a version first."""
+        """Return the files of a skill. Changes made manually since the last version are recorded as a version first."""
         package = self.files(disk_skill)
         if package.digest != disk_skill.digest:
             raise digest_conflict(disk_skill.slug, disk_skill.digest, package.digest)
         ends = self._log.ends(disk_skill.slug)
-        # Files edited by hand are in no version yet; without this, replacing them would lose them.
+        # Files edited manually are in no version yet; without this, replacing them would lose them.
         if ends is None or ends[1].change == "delete" or ends[1].digest != package.digest:
             reading = accept(package, self._limits)
             change: EditChange = "update" if ends else "create"

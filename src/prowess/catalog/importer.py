@@ -31,7 +31,7 @@ _OTHER_FILES: Final = {
     "mcp": _CONNECTORS,
     "promptfooconfig": "It tests prompts. Put it into the folder of a skill, and run `prowess eval run SKILL`.",
 }
-"""Files that people have beside their skills, by name without suffix, and what takes them."""
+"""Files that people have next to their skills, by name without suffix, and what takes them."""
 MAX_RENAMES = 100
 """How many slugs `foo-2`, `foo-3` … are tried for a skill whose slug is taken."""
 
@@ -172,7 +172,7 @@ def _link(target: Path) -> Refused:
 
 
 def _read(target: Path, limits: Limits) -> Iterator[FoundPackage]:
-    from prowess.storage.files.skill_packages import read_path  # brings archives, which listing never needs
+    from prowess.storage.files.skill_packages import read_path  # imports archives, which listing never needs
 
     try:
         packages = read_path(target, limits)

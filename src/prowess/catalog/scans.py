@@ -51,7 +51,7 @@ class Scans:
         except ProwessError:
             # The next use of the skill fails with the same error, and reports it better.
             return ()
-        # Files that changed meanwhile are other bytes: what they do says nothing about these.
+        # Files that changed in the meantime are other bytes: what they do says nothing about these.
         return self.of_package(package) if package is not None and package.digest == outline.digest else ()
 
     def of_package(self, package: Package) -> tuple[FindingRow, ...]:
@@ -99,7 +99,7 @@ class Scans:
         return self._list().get(digest) if rows is None else count_dangers(rows)
 
     def _list(self) -> dict[str, int]:
-        """Return the numbers in the file names, read once: findings that another process adds meanwhile are scanned again."""
+        """Return the numbers in the file names, read once: findings that another process adds in the meantime are scanned again."""
         if self._counts is None:
             self._counts = {}
             folder = self._existing()

@@ -210,7 +210,7 @@ class Store(Protocol):
     def changes(self, since: str = "") -> Changes:
         """Return the changes since the position that an earlier call returned.
 
-        Nothing is missed: a write that happens meanwhile is reported now or next time. A position that is empty, outdated or
+        Nothing is missed: a write that happens in the meantime is reported now or next time. A position that is empty, outdated or
         from another store is not an error; the changes are then unknown.
         """
         ...
@@ -218,7 +218,7 @@ class Store(Protocol):
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
         """Yield the documents of these skills, or of all, in any order. Skills that cannot be served are left out.
 
-        A skill that changes meanwhile may be yielded in its old or its new state.
+        A skill that changes in the meantime may be yielded in its old or its new state.
         """
         ...
 

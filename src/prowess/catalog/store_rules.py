@@ -96,7 +96,7 @@ def accepted_skill(reading: Reading) -> tuple[Skill, Package]:
 def declared_id(skill: Skill) -> str | None:
     """Return the id that the skill's own files declare, or None if it is not a UUID.
 
-    Nor may it be one of version 5. Stores derive such ids from slugs, so anybody can work out the one of another skill, which
+    Nor may it be one of version 5. Stores derive such ids from slugs, so anyone can work out the one of another skill, which
     would then be served under the wrong slug.
     """
     try:

@@ -53,7 +53,7 @@ def has_exited(process: subprocess.Popen[bytes]) -> bool:
         return process.poll() is not None
     try:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody else has collected it
+    except ChildProcessError:  # someone else has collected it
         return True
 
 

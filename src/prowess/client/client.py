@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prowess.session.session import Session
 
 TIMEOUT_SECONDS = 60.0
-"""How long a server may take to begin with a response, unless the caller says otherwise."""
+"""How long a server may take to start with a response, unless the caller says otherwise."""
 
 
 class AsyncClient:

@@ -44,7 +44,7 @@ _FAMILIES: Mapping[int, type[ProwessError]] = {
 """The error of a status, for a code that this version does not know."""
 
 TEMPORARY = (429, 502, 503, 504)
-"""Statuses after which the same request may succeed. Prowess also answers 502 if a run failed, with a code of its own."""
+"""Statuses after which the same request may succeed. Prowess also answers 502 if a run failed, with its own code."""
 
 _HINTS = {
     401: "Pass a valid token: PROWESS_TOKEN, `--token-file FILE`, or `token=` in Python. An administrator can create one with "
@@ -72,7 +72,7 @@ def error_of(response: httpx2.Response) -> ProwessError:
             hint="Client and server have different versions. Install the same version of Prowess on both.",
         )
     error = make_error(fields, status=status, retry_after=retry_after(response))
-    # What the server says about these is meant for people who write requests by hand.
+    # What the server says about these is meant for people who write requests manually.
     error.hint = _HINTS.get(status, error.hint)
     return error
 

@@ -66,7 +66,7 @@ class Events(Part):
         events after the number are no longer kept, an event `events_pruned` takes their place. If the log was replaced by
         another one, as by a restored backup, that is followed from its start.
         """
-        # A stream that begins with what happens from now on would forget its place if it broke before the first event.
+        # A stream that starts with what happens from now on would forget its place if it broke before the first event.
         position = await self.last() if after is None else after
         params = {"names": ",".join(names)}
         path = f"{session_path(session)}/events" if session else "/events"
@@ -90,7 +90,7 @@ class Events(Part):
                         if frame.event == EVENTS_PRUNED:
                             position = number
                             yield Event(number=number, name=EVENTS_PRUNED, data=json.loads(frame.data), at=now())
-                        # The stream has only the data of an event. One request reads all that have come meanwhile.
+                        # The stream has only the data of an event. One request reads all that have come in the meantime.
                         while position < number:
                             events = await self.list(after=position, limit=EVENT_PAGE, names=names, session=session)
                             for event in events:

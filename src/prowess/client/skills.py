@@ -212,7 +212,7 @@ class Skills(Part):
     ) -> list[ImportResult]:
         """Send every skill at or below a path on this machine to the server. Only a person can do this.
 
-        A skill that cannot be imported is a result of its own and does not stop the others.
+        A skill that cannot be imported is a separate result and does not stop the others.
         """
         from prowess.catalog.importer import ImportResult, Progress, find_packages
 

@@ -60,7 +60,7 @@ class Sources(Part):
         return _source(read_json(await self._transport.send("PUT", f"{_PATH}/{segment(source_id)}", json=body)))
 
     async def delete(self, source_id: str, *, remove_skills: bool = False) -> None:
-        """Delete a source. Its skills stay, or with `remove_skills` are deleted, except those that somebody edited."""
+        """Delete a source. Its skills stay, or with `remove_skills` are deleted, except those that someone edited."""
         params = {"remove_skills": "true" if remove_skills else "false"}
         await self._transport.send("DELETE", f"{_PATH}/{segment(source_id)}", params=params)
 

@@ -245,7 +245,7 @@ class _TemporaryError(Exception):
         self.error = error
         self.wait = wait
         self.refused = refused
-        """True if the server did not begin with the request."""
+        """True if the server did not start with the request."""
 
     @property
     def may_repeat(self) -> bool:

@@ -226,7 +226,7 @@ def _import_entry(raw_name: str, entry: Any) -> ImportedConnector:
 
 
 def _refer(values: dict[str, Any], key: str, notes: list[str]) -> dict[str, str]:
-    """Return references in place of values. A value that refers to a variable already stays."""
+    """Return references instead of values. A value that refers to a variable already stays."""
     imported: dict[str, str] = {}
     for name, value in values.items():
         text = str(value)

@@ -133,7 +133,7 @@ class Connectors:
         connector = await self.request_access(name, reason, session=session)
         config, values = _config_of(connector), dict(arguments or {})
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
-            # Read again before each call: a server may change what a tool does after somebody has allowed it.
+            # Read again before each call: a server may change what a tool does after someone has allowed it.
             found = _find_tool(mark_allowed(connector, (await read_tools(client, connector.name))[0]), connector, tool)
             subject = call_subject(connector, config, found, values)
             action = "read_tool" if found.reads else "call_tool"
@@ -241,7 +241,7 @@ class Connectors:
     def _folder(self, connector: Connector) -> Path:
         """Return the folder in which a connector starts: the workspace only if it was accepted together with it.
 
-        `python -m`, `npx` and others run what they find in the current folder, which may be a repository of anybody.
+        `python -m`, `npx` and others run what they find in the current folder, which may be a repository of anyone.
         """
         if connector.scope == "workspace":
             return self._context.resources.workspace

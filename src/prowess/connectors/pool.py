@@ -66,7 +66,7 @@ class Opener:
 
 
 class Session:
-    """One open session. A task of its own enters and leaves the SDK's client."""
+    """One open session. Its own task enters and leaves the SDK's client."""
 
     def __init__(self, opener: Opener) -> None:
         self.opener = opener
@@ -220,7 +220,7 @@ class Pool:
         return breaker.reason if breaker and self._clock() < breaker.until else ""
 
     async def close_connector(self, prefix: Key) -> None:
-        """Close the sessions whose key begins like this, in this event loop."""
+        """Close the sessions whose key starts like this, in this event loop."""
         here = id(asyncio.get_running_loop())
         for (loop, key), session in list(self._sessions.items()):
             if loop == here and key[: len(prefix)] == prefix:
@@ -335,7 +335,7 @@ def _to_error(session: Session, error: BaseException) -> ProwessError | BaseExce
 
 
 def _is_answer(session: Session, error: BaseException) -> bool:
-    """Return True if a working server answered a request with an error, so that the session goes on."""
+    """Return True if a working server answered a request with an error, so that the session continues."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 

@@ -32,7 +32,7 @@ from prowess.storage.files.folder_lock import lock_folder
 from prowess.suggestions import did_you_mean
 
 REMOTE_PREFIX = "CONNECTOR_"
-"""A person at another machine may refer only to variables of the server whose names begin like this."""
+"""A person at another machine may refer only to variables of the server whose names start like this."""
 
 
 class ConnectorRecords:

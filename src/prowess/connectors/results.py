@@ -54,7 +54,7 @@ def read_result(connector: str, tool: str, result: Any, redactor: Redactor) -> C
     notes: list[str] = []
     blocks: list[Any] = list(result.content)
     parts = [_block_text(block)[: MAX_RESULT_CHARS * 2] for block in blocks[:_MAX_BLOCKS]]
-    # Redacted as a whole: a secret may go on in the next part, as a key does whose lines are parts of their own.
+    # Redacted as a whole: a secret may continue in the next part, as a key does whose lines are their own parts.
     joined = "\n".join(part for part in parts if part)
     whole = redactor.text(joined[: MAX_RESULT_CHARS * 2])
     text = clean(whole)

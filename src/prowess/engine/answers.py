@@ -82,7 +82,7 @@ class _Tail:
     off: tuple[int, Sequence[str]] | None = None
     """The epoch, and the slugs that are switched off in it."""
     private: dict[str, tuple[int, int, bool]] = field(default_factory=dict[str, "tuple[int, int, bool]"])
-    """True for users with skills of their own, each with the epoch and the state of the list."""
+    """True for users with their own skills, each with the epoch and the state of the list."""
 
     def follow(self, rows: Sequence[tuple[int, str, str, str]]) -> None:
         """Take over rows, of which the first is the last one that was known before."""
@@ -114,7 +114,7 @@ class _Tail:
 class RecentAnswers:
     """Pages and rows that persons were given, and what else is read again and again from an SQLite file.
 
-    There are none on PostgreSQL, and none while skills lie in folders that anybody can change: there is no cheap way to
+    There are none on PostgreSQL, and none while skills lie in folders that anyone can change: there is no cheap way to
     know that nothing has changed. What an agent sees also depends on the time, because approvals expire.
     """
 
@@ -173,7 +173,7 @@ class RecentAnswers:
             if len(tail.private) > _MAX_ORGANIZATIONS:
                 tail.private.clear()
             known = tail.private[user] = (mark.epoch, mark.listed, bool(found))
-        from prowess.storage.ledger import CatalogState  # brings SQLAlchemy, which a server has open
+        from prowess.storage.ledger import CatalogState  # imports SQLAlchemy, which a server has open
 
         return CatalogState(mark=f"{mark.epoch}.{mark.listed}", private=known[2])
 
@@ -236,7 +236,7 @@ class RecentAnswers:
     ) -> Answer:
         """Make an answer in a thread, and keep it unless `mark` is None.
 
-        Everybody who asks for it before the thread begins gets the same one: a server under load would otherwise read the
+        Everyone who asks for it before the thread starts gets the same one: a server under load would otherwise read the
         same page again and again, for requests that wait behind each other.
         """
         if mark is None:
@@ -256,7 +256,7 @@ class RecentAnswers:
                 return answer
 
             making = self._making[key] = asyncio.ensure_future(self.offload(work))
-            # Also if the thread never begins.
+            # Also if the thread never starts.
             making.add_done_callback(lambda done: self._making.get(key) is done and self._making.pop(key, None))
         # One of several that wait may be cancelled without the others.
         return await asyncio.shield(making)

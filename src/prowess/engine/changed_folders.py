@@ -1,7 +1,7 @@
 """Read the few skills that have changed in folders since the index was saved, without listing all the others.
 
 This answers only if nothing else can be different: a skill that is served has other files and the same slug, a new folder
-with a new slug has appeared beside the others, or a skill is gone that cannot have hidden another one of its name. In every
+with a new slug has appeared next to the others, or a skill is gone that cannot have hidden another one of its name. In every
 other case the catalog has to be asked.
 """
 
@@ -39,7 +39,7 @@ def read_changed_folders(
         location = _find_location(saved.index, changes, root, path) if path and root in keys else None
         if location is not None:
             locations.setdefault(keys[root], set()).add(location)
-        # A root changes when something is added to it, which is a change of its own.
+        # A root changes when something is added to it, which is its own change.
         elif path or root not in keys:
             return None
     gone = {location for some in locations.values() for location in some if not os.path.lexists(location)}

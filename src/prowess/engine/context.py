@@ -93,7 +93,7 @@ class Resources:
     writable: Callable[[Scope], Store]
     """Return the store that keeps new skills of a scope."""
     find_matcher: Callable[[], Matcher]
-    """Return the matcher over the skills of the user: the organization's, if the user has no skills of their own."""
+    """Return the matcher over the skills of the user: the organization's, if the user has no their own skills."""
     find_lists: Callable[[], tuple[SkillLists, str]]
     """Return what is known of all skills in the catalog, shared like the matcher.
 
@@ -102,7 +102,7 @@ class Resources:
     answers: RecentAnswers
     """The answers that may be given again, of all users."""
     mark_changed: Callable[[], None]
-    """Make the next match of everybody see what was just written."""
+    """Make the next match of everyone see what was just written."""
     records: Callable[[], Connections]
     """Return the database of sessions, approvals, events and the audit log; create it on first use."""
     records_url: str
@@ -178,7 +178,7 @@ class Resources:
 
     @property
     def matcher(self) -> Matcher:
-        """The matcher over the catalog. Ask for it each time: a user may get skills of their own."""
+        """The matcher over the catalog. Ask for it each time: a user may get their own skills."""
         return self.find_matcher()
 
     @cached_property

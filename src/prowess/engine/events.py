@@ -76,6 +76,6 @@ class Events(Part):
         return await offload(lambda: resources.metrics(self._context.actor.organization).exposition())
 
     def _visible_user(self) -> str | None:
-        """Return whose events the actor sees: its own user's, or None for everybody's."""
+        """Return whose events the actor sees: its own user's, or None for everyone's."""
         self._context.actor.require("skills.read")
         return self._context.actor.visible_user

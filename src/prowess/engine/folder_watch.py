@@ -25,7 +25,7 @@ _SHARE = 50
 
 
 class FolderWatch:
-    """Watches the skill folders of a server, with one `lstat` for each file, and only while somebody follows the events."""
+    """Watches the skill folders of a server, with one `lstat` for each file, and only while someone follows the events."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class FolderWatch:
         while True:
             began = time.perf_counter()
             if feed.is_followed:
-                # A database that is away for a while must not end the watch. What changed meanwhile is published later.
+                # A database that is away for a while must not end the watch. What changed in the meantime is published later.
                 with suppress(ProwessError):
                     await offload(self.look)
             await asyncio.sleep(max(LOOK_SECONDS, _SHARE * (time.perf_counter() - began)))

@@ -345,7 +345,7 @@ def _read_signature(fetched: FetchedSkill) -> tuple[Signature | None, str]:
 
 
 def _compare_signers(before: KnownSkill | None, new: NewSkill) -> tuple[Problem, ...]:
-    """Return a warning if a skill that was signed is now signed by somebody else, or by nobody."""
+    """Return a warning if a skill that was signed is now signed by someone else, or by nobody."""
     old = before.entry.signature if before and before.entry else None
     now = new.signature.identity if new.signature else ""
     if old is None or not old.identity or old.identity == now:

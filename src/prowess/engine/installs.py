@@ -1,8 +1,8 @@
 """Installs: add skills from any source to agents' folders, update, verify and remove them.
 
 Installed skills live in folders, `.agents/skills` of the workspace or of the user, and nowhere else: the catalog finds them there like
-any other folder, and the lock files beside them say where they came from. A person who agrees to a plan accepts exactly the bytes in
-it; without that, an installed skill is merely found, and nothing of it is used before somebody accepts it.
+any other folder, and the lock files next to them say where they came from. A person who agrees to a plan accepts exactly the bytes in
+it; without that, an installed skill is merely found, and nothing of it is used before someone accepts it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class InstallResult:
     installed: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     changed_meanwhile: tuple[str, ...] = ()
-    """Skills whose files were changed by somebody else while they were accepted; they are not."""
+    """Skills whose files were changed by someone else while they were accepted; they are not."""
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""

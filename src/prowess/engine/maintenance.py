@@ -71,7 +71,7 @@ class Maintenance:
         return back_up(self._sqlite_file("backed up", command), target, self._stores.seals, replace=replace)
 
     def restore(self, source: Path, *, replace: bool = False, any_key: bool = False) -> Restored:
-        """Put a backup in place of the database; see `storage.backup.restore`. With `any_key`, it is one of ours from then on.
+        """Replace the database with a backup; see `storage.backup.restore`. With `any_key`, it is one of ours from then on.
 
         Raise `Invalid`, with the command to use instead, for PostgreSQL.
         """

@@ -194,7 +194,7 @@ def _regard_scopes(places: Places, trusted: Sequence[str]) -> dict[str, str]:
 def snapshot_folder(settings: Settings, organization: str = "", user: str | None = "") -> Path:
     """Return where the index of a user is kept, or without a user (None) the one that an organization shares.
 
-    It is below the home folder, never in a workspace, which may be somebody else's work.
+    It is below the home folder, never in a workspace, which may be someone else's work.
     """
     # Everything that decides which skills are indexed and how, so that other settings get an index of their own.
     parts = [settings.workspace, settings.user_home, settings.database_url, settings.embedder]

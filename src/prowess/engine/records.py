@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def read_rows(context: Context, read: Callable[[sa.Connection], T], default: T) -> T:
-    """Return what is read in a transaction of its own, or `default` if nothing was ever recorded."""
+    """Return what is read in its own transaction, or `default` if nothing was ever recorded."""
     if not context.resources.has_records():
         return default
     with context.resources.records().read() as connection:

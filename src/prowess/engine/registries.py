@@ -1,6 +1,6 @@
 """Registries of skills: search them, preview a skill, and fetch it for one conversation.
 
-Nothing that a registry sends is accepted by anybody here. A person sees all of it, marked as such. An agent sees texts
+Nothing that a registry sends is accepted by anyone here. A person sees all of it, marked as such. An agent sees texts
 only where it could use the skill at once; otherwise it sees ids and numbers, and a person is asked about the rest.
 """
 

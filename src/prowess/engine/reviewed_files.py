@@ -1,6 +1,6 @@
 """The files that a person reviews: those they are asked about, and those that were accepted before.
 
-Accepted files are kept by their content in the account's database. In a folder that people edit by hand the next change
+Accepted files are kept by their content in the account's database. In a folder that people edit manually the next change
 overwrites them, and without them nobody could be shown what changed. All of this is blocking.
 """
 

@@ -199,7 +199,7 @@ class Runs(Part):
     def _name_session(self, request: RunRequest) -> str:
         """Return the session of a run whose session is not open: open the one that it names, or return '' for none."""
         if request.started_by is not None:
-            # A measurement has a label in place of a session, and the runs that its code starts have the same.
+            # A measurement has a label instead of a session, and the runs that its code starts have the same.
             return request.started_by.run.session
         if not request.session or request.dry_run:
             return ""
@@ -237,7 +237,7 @@ def _needs_interpreter(run: Run) -> bool:
     """Return True if the run has Python for the WASM sandbox."""
     if not any(isinstance(artifact, CodeTemplate | Function) for artifact in run.skill.artifacts):
         return False
-    from prowess.handlers.function import choose_runtime  # brings the sandboxes, which few runs need
+    from prowess.handlers.function import choose_runtime  # imports the sandboxes, which few runs need
 
     return any(
         isinstance(artifact, CodeTemplate)
@@ -288,7 +288,7 @@ def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any])
 
 
 def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
-    """Raise `Conflict` if the skill has changed since the run began."""
+    """Raise `Conflict` if the skill has changed since the run started."""
     if (checkpoint.slug, checkpoint.digest) != (skill.slug, skill.digest):
         why = (
             "has changed since the run"
@@ -301,7 +301,7 @@ def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
 
 
 def changed_skill(slug: str) -> Conflict:
-    """Return the error for a job whose skill is no longer the one that it began with."""
+    """Return the error for a job whose skill is no longer the one that it started with."""
     return Conflict(
         f"The skill {slug!r} has changed since the job started, so the job cannot continue.",
         hint=f"Start another job, or restore the version of the job: `prowess history {slug}` and `prowess rollback`.",

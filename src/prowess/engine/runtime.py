@@ -273,7 +273,7 @@ class RunComponents:
 
     @cached_property
     def _no_pages(self) -> Path:
-        """An empty folder in place of the workspace, for members of a server's organizations: it is the operator's."""
+        """An empty folder instead of the workspace, for members of a server's organizations: it is the operator's."""
         empty = self._settings.home / "cache" / "empty"
         # Without a home, or in a read-only one, reading fails, which has the same effect.
         if self._settings.home.is_dir():

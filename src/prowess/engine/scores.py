@@ -13,7 +13,7 @@ from prowess.storage.scores import SkillScore, read_file_scores
 def read_scores(context: Context) -> dict[tuple[str, str], SkillScore]:
     """Return the scores of the organization's skills by slug and digest; none if the database cannot be read. Blocking.
 
-    A database that does not answer hides no skill: `Skills.look` reports it beside the skills of the folders.
+    A database that does not answer hides no skill: `Skills.look` reports it together with the skills of the folders.
     """
     try:
         found = _read(context)

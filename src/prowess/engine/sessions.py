@@ -183,7 +183,7 @@ def read_acting(context: Context, conversation: str) -> Actor:
     if known is not None:
         return known
     found = context.actor
-    # Without records there are no sessions, and the gate need not be imported: it brings the database code, a third of a
+    # Without records there are no sessions, and the gate need not be imported: it imports the database code, a third of a
     # server's start.
     if context.resources.has_records():
         found = context.resources.gate.within(context.actor, context.session_key(conversation))[0]

@@ -167,7 +167,7 @@ class Listing:
             return self._cards
 
     def entry(self, card: SkillCard, actor: Actor) -> _Entry | None:
-        """Return the row of a listed skill, or None if it is gone meanwhile."""
+        """Return the row of a listed skill, or None if it is gone in the meantime."""
         known = self._entries.get(card.slug)
         if known is not None and known.card.digest == card.digest:
             return known

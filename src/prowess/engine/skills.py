@@ -261,7 +261,7 @@ class Skills(Part):
     async def check(
         self, *paths: str | Path, profile: ProfileName = "prowess", watch: ProgressCallback = ignore_progress
     ) -> list[CheckResult]:
-        """Validate every skill at or below these paths. With several paths, a missing one is a result of its own.
+        """Validate every skill at or below these paths. With several paths, a missing one is a separate result.
 
         The profile `prowess` also looks up the prompts and rubrics that a skill refers to.
         """
@@ -323,7 +323,7 @@ class Skills(Part):
         return await offload(change_row, self._context, slug, change)
 
     async def update_document(self, slug: str, draft: SkillDraft, *, expected: str = "", note: str = "") -> Skill:
-        """Change the document of a skill, or single fields. Raise `Conflict` if it changed meanwhile.
+        """Change the document of a skill, or single fields. Raise `Conflict` if it changed in the meantime.
 
         With `expected`, the skill must have that digest.
         """

@@ -314,7 +314,7 @@ def _describe(error: ProwessError) -> str:
 
 
 def _stored_problems(result: SyncResult) -> list[dict[str, Any]]:
-    """Return the warnings, and the skills that were not taken, for everybody who looks at the source later."""
+    """Return the warnings, and the skills that were not taken, for everyone who looks at the source later."""
     warnings = [{"status": "warning", "message": warning.message, "hint": warning.hint} for warning in result.warnings]
     left = [change for change in result.changes if change.status not in TAKEN][:MAX_PROBLEMS]
     names = ("status", "path", "slug", "message", "hint")

@@ -124,7 +124,7 @@ class Sources(Part):
     async def delete(self, source_id: str, *, remove_skills: bool = False) -> int:
         """Delete a source, and return how many skills were deleted with it.
 
-        Its skills stay, or with `remove_skills` are deleted, except those that somebody edited. Their versions are kept.
+        Its skills stay, or with `remove_skills` are deleted, except those that someone edited. Their versions are kept.
         """
         self._check_writer()
         source = await offload(self._find, source_id)

@@ -41,7 +41,7 @@ class _Opened:
     sessions: WeakValueDictionary[tuple[str, str | None], MemoryStore] = field(
         default_factory=WeakValueDictionary[tuple[str, "str | None"], MemoryStore]
     )
-    """The skills of this process alone, by organization and user, as long as anybody uses them."""
+    """The skills of this process alone, by organization and user, as long as anyone uses them."""
 
 
 class Stores:
@@ -194,7 +194,7 @@ class Stores:
         return self._folder(place) if place.kind == "folder" else self.writable(place.scope)
 
     def _database_store(self, scope: Scope, url: str) -> Store:
-        # Imported when a database is used, because it brings SQLAlchemy.
+        # Imported when a database is used, because it imports SQLAlchemy.
         from prowess.catalog.database_store import DatabaseStore
 
         database = self._database(url)

@@ -50,7 +50,7 @@ class OnDemand(Generic[Value]):
 class RecentlyUsed(Generic[Key, Value]):
     """Keeps the values that were used last, and makes those that it does not have. Safe for many threads.
 
-    A value that was dropped still works for everybody who holds it. `make` runs under a lock, so that there is one value for
+    A value that was dropped still works for everyone who holds it. `make` runs under a lock, so that there is one value for
     each key; it must be quick. Values that are `in_use` are not dropped.
     """
 
@@ -113,7 +113,7 @@ class Matchers:
         return found.matcher
 
     def mark_changed(self) -> None:
-        """Make every matcher and list look at its catalog before the next answer. A folder may be in reach of everybody."""
+        """Make every matcher and list look at its catalog before the next answer. A folder may be in reach of everyone."""
         for opened in self._opened.values():
             opened.matcher.look_again()
         self._listings.mark_changed()
@@ -170,12 +170,12 @@ def _read_state(own: Stores, answers: RecentAnswers) -> CatalogState | None:
             return read_catalog_state(connection, owner)
     except ProwessError:
         if own.user:
-            raise  # whether the user has skills of their own is unknown
+            raise  # whether the user has their own skills is unknown
         return None  # the catalog reports a database that does not respond, and serves the folders
 
 
 def _find_user(own: Stores, state: CatalogState | None) -> str | None:
-    """Return the user if what they see is theirs alone, or None if they see what everybody in the organization does."""
+    """Return the user if what they see is theirs alone, or None if they see what everyone in the organization does."""
     # Without a user there is only one who could have private skills, so that the index need not be split.
     is_private = not own.user or own.has_session_skills() or (state is not None and state.private)
     return own.user if is_private else None

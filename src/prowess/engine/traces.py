@@ -170,11 +170,11 @@ class Traces(Part):
         """
         from prowess.traces.history import TraceFollower
 
-        # No days back: only runs that begin from now on.
+        # No days back: only runs that start from now on.
         which = self._visible(0, skill=skill, artifact=artifact, status=status, session=session)
         tail: TraceFollower | None = None
         while True:
-            # The database may be created after following has begun.
+            # The database may be created after following has started.
             if tail is None and self._context.resources.has_records():
                 tail = TraceFollower(self._context.resources.records(), which)
             for trace in await offload(tail.look) if tail else ():

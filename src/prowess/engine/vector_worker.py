@@ -51,7 +51,7 @@ def start_worker(settings: Settings) -> bool:
         return False
     if is_running(settings) or _is_paused(settings):
         return True
-    # Until the process ends as it should, no other one is started for a while, also if it cannot even begin.
+    # Until the process ends as it should, no other one is started for a while, also if it cannot even start.
     _write_note(settings, _PAUSE_SECONDS)
     return _spawn(settings)
 
@@ -80,7 +80,7 @@ def _spawn(settings: Settings) -> bool:
     import subprocess
     import threading
 
-    # By environment, not as arguments, which everybody on the machine can read. The settings may be those of a program,
+    # By environment, not as arguments, which everyone on the machine can read. The settings may be those of a program,
     # not of its environment.
     own = {
         "PROWESS_HOME": str(settings.home),
@@ -164,12 +164,12 @@ def main() -> None:
             if free:
                 _work(settings, partial(_is_same_file, lock, lock.stat()))
                 return
-        # Somebody may have held the lock for a moment, to see whether this process is running.
+        # Someone may have held the lock for a moment, to see whether this process is running.
         time.sleep(_ATTEMPT_SECONDS)
 
 
 def _is_same_file(path: Path, before: os.stat_result) -> bool:
-    """Return False if the folder was deleted: going on would make it again, perhaps beside another process."""
+    """Return False if the folder was deleted: continuing would make it again, perhaps while another process uses it."""
     try:
         return os.path.samestat(path.stat(), before)
     except OSError:
@@ -188,7 +188,7 @@ def _work(settings: Settings, go_on: Callable[[], bool]) -> None:
     except ProwessError as error:
         _write_note(settings, _FAILURE_PAUSE_SECONDS, error.message)
     else:
-        # Without anything to do, the skills that somebody missed are in no saved index: starting again would not help.
+        # Without anything to do, the skills that someone missed are in no saved index: starting again would not help.
         _write_note(settings, 0.0 if computed else _PAUSE_SECONDS)
 
 
@@ -203,7 +203,7 @@ def compute_missing(settings: Settings, cards: CardVectors, *, go_on: Callable[[
 
     end = time.monotonic() + _WHOLE_SECONDS
     total, done = 0, 1
-    # Once more after the last one was computed: meanwhile there may be other skills.
+    # Once more after the last one was computed: in the meantime there may be other skills.
     while done and time.monotonic() < end:
         done = 0
         used: list[NDArray[np.uint64]] = [np.zeros((0, 2), np.uint64)]

@@ -195,7 +195,7 @@ class EventTail:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop reading, and wake everybody who waits."""
+        """Stop reading, and wake everyone who waits."""
         self._stopped = True
         self._rung.set()
         self._ring_bells()

@@ -230,7 +230,7 @@ def _most_used(tally: LogTotals) -> set[str]:
 
 
 def _private_names(tally: LogTotals) -> set[str]:
-    """Return the names that only single users of an organization know. Metrics are for everybody in it."""
+    """Return the names that only single users of an organization know. Metrics are for everyone in it."""
     if not tally.organization:
         return set()
     known = {slug for counted in (tally.scopes, tally.failures) for slug, scope in counted if scope != "user"}

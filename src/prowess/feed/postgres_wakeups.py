@@ -1,7 +1,7 @@
-"""Send and receive wake-ups on PostgreSQL with LISTEN and NOTIFY, on a connection of its own.
+"""Send and receive wake-ups on PostgreSQL with LISTEN and NOTIFY, on its own connection.
 
 A NOTIFY inside the writing transaction would make all commits of the server wait for each other, so it is sent after
-the commit, once for everything written meanwhile.
+the commit, once for everything written in the meantime.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
 
 
 class PostgresWakeups:
-    """Runs one thread with one connection while somebody watches or there is something to send.
+    """Runs one thread with one connection while someone watches or there is something to send.
 
-    After a lost connection it reconnects with growing delays, and then calls back everybody: notifications sent in between
+    After a lost connection it reconnects with growing delays, and then calls back everyone: notifications sent in between
     are lost, and all must catch up from the table.
     """
 

@@ -14,7 +14,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class SqliteWakeups:
-    """Polls the file while somebody watches, with a read-only connection of its own.
+    """Polls the file while someone watches, with a read-only connection of its own.
 
     Waits for a file that does not exist yet, and reopens one that was replaced.
     """

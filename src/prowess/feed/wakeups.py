@@ -80,7 +80,7 @@ class Watchers:
                 self._rings.pop(organization_id, None)
 
     def ring(self, organization_id: str) -> None:
-        """Call back everybody who watches this organization."""
+        """Call back everyone who watches this organization."""
         with self._lock:
             rings = tuple(self._rings.get(organization_id, ()))
         # Without the lock, so that a callback may add or remove watchers.
@@ -88,7 +88,7 @@ class Watchers:
             ring()
 
     def ring_all(self) -> None:
-        """Call back everybody."""
+        """Call back everyone."""
         with self._lock:
             rings = [ring for group in self._rings.values() for ring in group]
         for ring in rings:

@@ -66,7 +66,7 @@ def _pieces(template: str) -> TextPieces:
 
 def _argument(template: str, values: Mapping[str, Any], *, only_values: bool) -> str:
     text = fill_text(template, values)
-    # Only a value that begins the argument can turn it into an option: in `--name={{ name }}` the author wrote the option.
+    # Only a value that starts the argument can turn it into an option: in `--name={{ name }}` the author wrote the option.
     if text.startswith("-") and isinstance(_pieces(template)[0], Slot) and not only_values:
         raise Invalid(
             f"The value for {template[:80]!r} starts with '-', so the program would read it as an option.",

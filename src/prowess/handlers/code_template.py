@@ -18,7 +18,7 @@ from prowess.skill.kinds import Kind
 
 
 class CodeTemplateHandler:
-    """Runs the script with the inputs in place of `{{ name }}`. The output is what it submits, or else what it prints.
+    """Runs the script with the inputs instead of `{{ name }}`. The output is what it submits, or else what it prints.
 
     Raise `RunFailed` if the script fails, with the line and message of its exception, and `TimedOut` at its time limit. If a
     host function refused or was unavailable, and the script did not catch that, raise that error instead. What the script
@@ -43,7 +43,7 @@ class CodeTemplateHandler:
     async def run(self, call: Call) -> Output:
         """Run the script and return what it submits or prints."""
         values = check_inputs(call.inputs, call.skill.parameters)
-        # Values travel beside the code and are never inserted into its text: an input could otherwise run as code.
+        # Values are passed separately from the code and are never inserted into its text: an input could otherwise run as code.
         script = script_from_template(call.artifact.content, values)
         call.plan(_rendered(call.artifact.content, values))
         calls = self._host.calls_of(call)

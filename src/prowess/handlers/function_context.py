@@ -209,7 +209,7 @@ class FunctionContext:
     async def _on_file(self, access: _Access, path: str, work: Callable[[], _T]) -> _T:
         """Run file work in a thread; note what is refused.
 
-        A call that is cancelled meanwhile waits for it, so that its receipt is complete.
+        A call that is cancelled in the meantime waits for it, so that its receipt is complete.
         """
         try:
             self._check_granted(path)

@@ -147,7 +147,7 @@ class _Sending:
 
     def redacted_text(self, answer: HttpResponse) -> str:
         """Return the text of an answer without secrets; nothing if a secret is too short to be found reliably."""
-        # A short secret cannot be told from other text, so the whole answer stays out of errors and notes.
+        # A short secret cannot be distinguished from other text, so the whole answer stays out of errors and notes.
         if any(0 < len("".join(value.split())) < SHORTEST_SECRET for value in self.env.values()):
             return ""
         return self.call.notes.secrets.redact_text(decode_body(answer))

@@ -24,7 +24,7 @@ GrantLookup = Callable[[Call], Awaitable[Grants]]
 
 
 def look_up_grants(resolver: GrantResolver, tenants: GrantResolver | None = None) -> GrantLookup:
-    """Return the lookup that handlers use: what the call's skill needs, under the policy that its run began with.
+    """Return the lookup that handlers use: what the call's skill needs, under the policy that its run started with.
 
     `tenants` is the resolver for members of a server's organizations, to whom its workspace does not belong.
     """

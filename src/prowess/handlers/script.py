@@ -60,7 +60,7 @@ class ScriptHandler:
             finished = await self._commands.run(
                 call,
                 grants,
-                # With `./`, a file name that begins with '-' is not read as an option of the interpreter.
+                # With `./`, a file name that starts with '-' is not read as an option of the interpreter.
                 (*interpreter, f"./{path}", *args),
                 files=files,
                 called=f"The script {path!r}",

@@ -32,7 +32,7 @@ _SHUTDOWN_SECONDS = 5
 _SWITCH_SECONDS = 0.001
 _KEEP_ALIVE_SECONDS = 75
 HEADER_SECONDS = 20.0
-"""How long a client may take to send the headers of a request, once the connection or the request has begun."""
+"""How long a client may take to send the headers of a request, once the connection or the request has started."""
 _MAX_HEADER_BYTES = 64 << 10
 
 
@@ -64,7 +64,7 @@ async def serve_http(
     """Serve until a signal arrives, and return the exit code.
 
     Streams end at once, so that their clients connect to another server; running requests have some seconds to finish.
-    `ready` is called when the lifespan of the app has begun. From `trusted_proxies`, the address of a client is taken from
+    `ready` is called when the lifespan of the app has started. From `trusted_proxies`, the address of a client is taken from
     `X-Forwarded-For`.
     """
     config = uvicorn.Config(
@@ -123,7 +123,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._unfinished_bytes > _MAX_HEADER_BYTES:
             self.send_400_response("The headers are too large.")
-        # Also wait if a client goes on after its response, with a body or with empty lines, instead of a request.
+        # Also wait if a client continues after its response, with a body or with empty lines, instead of a request.
         if self._is_in_headers or not self.cycle or self.cycle.response_complete:
             self._wait()
         elif self._deadline is not None:
@@ -137,7 +137,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Start a request."""
         self._is_in_headers = True
         super().on_message_begin()
 
@@ -147,7 +147,7 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Begin to answer a request that is valid. The parser answers with 400 if this raises."""
+        """Start to answer a request that is valid. The parser answers with 400 if this raises."""
         if self.parser.get_http_version() not in ("1.0", "1.1"):
             raise ValueError("Unknown version of HTTP.")
         # Of an address with a host, only the path would remain, so the host in it would never be checked.
@@ -171,7 +171,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _should_upgrade(self) -> bool:
-        return True  # uvicorn then passes over the request, and `_parse` begins it again
+        return True  # uvicorn then passes over the request, and `_parse` starts it again
 
     def _parse(self, data: memoryview) -> None:
         while True:
@@ -205,7 +205,7 @@ class _UvicornServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
         # A Ctrl-C that came before the signals were captured has only asked this task to stop, which it does at its next
-        # `await`. That must not be one with the lifespan begun: uvicorn would report its end as an error.
+        # `await`. That must not be one with the lifespan started: uvicorn would report its end as an error.
         await asyncio.sleep(0)
         await super().startup(sockets)
         self._ready()

@@ -25,7 +25,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-# Before the first request: jobs would import the rest of SQLAlchemy later, and what other threads do with it meanwhile fails.
+# Before the first request: jobs would import the rest of SQLAlchemy later, and what other threads do with it in the meantime fails.
 import prowess.storage.sql  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from prowess.agent.live_turns import LiveTurns
 from prowess.engine.engine import Engine
@@ -222,7 +222,7 @@ def _import_endpoint() -> None:
 class DeferredEndpoint:
     """Passes requests to the endpoint that `make` returns. It is made for the first of them, and runs until the app stops.
 
-    The SDK of MCP takes as long to import as the rest of a server, so it is imported when somebody asks for it.
+    The SDK of MCP takes as long to import as the rest of a server, so it is imported when someone asks for it.
     """
 
     def __init__(self, make: Callable[[], Endpoint]) -> None:
@@ -235,7 +235,7 @@ class DeferredEndpoint:
     async def running(self) -> AsyncGenerator[None]:
         """Return the lifespan of the endpoint. It can be entered once."""
         self._made = asyncio.get_running_loop().create_future()
-        # A task of its own: the endpoint must be left in the task that entered it.
+        # Its own task: the endpoint must be left in the task that entered it.
         task = asyncio.create_task(self._run(self._made))
         try:
             yield

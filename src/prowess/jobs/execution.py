@@ -1,4 +1,4 @@
-"""Do jobs: begin them, wait for approvals, run their artifacts or items, and record how they end.
+"""Do jobs: start them, wait for approvals, run their artifacts or items, and record how they end.
 
 A worker calls this inside the workflows of DBOS, which start a method again after a crash. Everything here may therefore
 happen twice up to the point where it is recorded: a step by DBOS, an item by its row.
@@ -216,7 +216,7 @@ class Execution:
         )
 
     async def _store_item(self, item: _EndedItem) -> None:
-        """Store the result of an item, together with those that ended while the write before was going on.
+        """Store the result of an item, together with those that ended while the previous write was in progress.
 
         One transaction for each item would cost most of what a batch costs: on SQLite, writers wait for each other.
         """
@@ -239,7 +239,7 @@ class Execution:
                 raise
 
     async def _guard(self, job_id: str, attempt: int, work: Callable[[JobRow, Engine], Awaitable[None]]) -> None:
-        """Begin a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
+        """Start a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
         began = sa.func.coalesce(jobs.jobs.c.started_at, now())
         values = {"state": "running", "approval_id": None, "started_at": began}
         job = await when_back(partial(self._change, job_id, attempt, values))

@@ -241,7 +241,7 @@ class Jobs:
         return await self._hand_over(await self._describe(row, replace(request, inputs=first)), items)
 
     async def _hand_over(self, row: JobRow, items: Sequence[str]) -> Job:
-        """Store a new job and hand it to the workers, or go on with the one of the same name."""
+        """Store a new job and hand it to the workers, or continue with the one of the same name."""
         require_extra()  # before a job is stored that this process can never hand over
         stored = await offload(self._store, row, items)
         self._context.resources.wake(stored.organization_id)

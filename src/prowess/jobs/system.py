@@ -1,4 +1,4 @@
-"""The database in which DBOS records what is done: a file beside the account's database, or a schema of PostgreSQL."""
+"""The database in which DBOS records what is done: a file next to the account's database, or a schema of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SystemDatabase:
             self._url, self._engine, self._folder = f"sqlite:///{file}", _open_sqlite(file), file.parent
 
     def lock(self) -> AbstractContextManager[None]:
-        """Exclude other processes while DBOS is launched: it creates tables in a SQLite file without a lock of its own."""
+        """Exclude other processes while DBOS is launched: it creates tables in a SQLite file without its own lock."""
         return nullcontext() if self._folder is None else lock_folder(self._folder)
 
     def config(self, worker_id: str, version: str) -> DBOSConfig:

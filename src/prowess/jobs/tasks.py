@@ -24,7 +24,7 @@ Task = Callable[[Engine, str, JsonObject, ProgressListener], Awaitable[JsonObjec
 
 
 async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
-    """Run an evaluation by its plan. It has the id of the job, so that a job that was interrupted goes on with it."""
+    """Run an evaluation by its plan. It has the id of the job, so that a job that was interrupted continues with it."""
     from prowess.authoring.evals.evals import Evals
 
     with reading(f"The plan of the job {job_id[:8]}"):

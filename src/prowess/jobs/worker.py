@@ -199,14 +199,14 @@ class JobWorker:
         first = await _first_step(before) if job.kind == "run" and job.attempt - 1 in states else 1
         with SetWorkflowID(workflow_id(job)):
             if first > 1:
-                with suppress(IntegrityError):  # another process has handed it over meanwhile
+                with suppress(IntegrityError):  # another process has handed it over in the meantime
                     await DBOS.fork_workflow_async(before, first, queue_name=queue, queue_partition_key=share)
             else:
                 with SetEnqueueOptions(queue_partition_key=share):
                     await DBOS.enqueue_workflow_async(queue, workflow, job.id)
 
     def _renumber(self, job: JobRow, attempt: int) -> JobRow | None:
-        """Give a job the number of another attempt and return it; None if it has ended meanwhile."""
+        """Give a job the number of another attempt and return it; None if it has ended in the meantime."""
         values = {"attempt": attempt, "state": "queued", "queued_at": now(), "approval_id": None}
         with self.records().write() as connection:
             return jobs.change(connection, job.id, values, states=jobs.OPEN, attempt=job.attempt)
@@ -359,7 +359,7 @@ class JobWorker:
 
 
 async def _hand_back(worker_id: str) -> None:
-    """Hand what a worker has begun and not ended back to the queues."""
+    """Hand what a worker has started and not ended back to the queues."""
     from dbos import DBOS
 
     pending = await DBOS.list_workflows_async(
@@ -375,7 +375,7 @@ def workflow_id(job: JobRow, *, attempt: int = 0) -> str:
 
 
 async def _first_step(before: str) -> int:
-    """Return the step with which a run goes on: the one that failed in the attempt before, or was not done."""
+    """Return the step with which a run continues: the one that failed in the attempt before, or was not done."""
     from dbos import DBOS
 
     steps = await DBOS.list_workflow_steps_async(before)

@@ -110,7 +110,7 @@ def fetch_model(model: FetchableModel, home: Path, download: Download = download
         return file
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target, on the same file system: `replace` is atomic only there.
+        # Next to the target, on the same file system: `replace` is atomic only there.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=file.parent) as temporary:
             folder = Path(temporary)
             download(model, folder)

@@ -114,7 +114,7 @@ class Models:
 
     @property
     def configured(self) -> frozenset[str]:
-        """The names that the operator configured, with '' for the default. Everybody may choose them, also paths."""
+        """The names that the operator configured, with '' for the default. Everyone may choose them, also paths."""
         return frozenset(("", self.default, self.evaluation, *self._config.offered))
 
     def open(self, name: str) -> Model:
@@ -245,7 +245,7 @@ def _parse_name(name: str) -> tuple[Provider, str]:
     before, colon, after = name.partition(":")
     provider = PROVIDERS.get(before) if colon else None
     if provider is None:
-        # A name without a provider may have a colon of its own, so the whole of it is the name.
+        # A name without a provider may have its own colon, so the whole of it is the name.
         provider, after = PROVIDERS.get(_infer_provider(name)), name
     if provider is None or not _check_name(provider, after):
         raise Invalid(f"Invalid model name {name[:80]!r}.", hint=f"Use one of: {NAME_FORMS}.")

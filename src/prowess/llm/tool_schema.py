@@ -129,7 +129,7 @@ class UncertainToolModel(WrapperModel):
                         yield held
                     yield piece
                     return
-                # Text that begins as a written call would is held back until it is known to be something else.
+                # Text that starts as a written call would is held back until it is known to be something else.
                 held += piece
                 holding = holding and _may_be_call(held)
                 if not holding:
@@ -224,7 +224,7 @@ def _add_rules(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[
     """Return the messages with the rules and the list of tools at the beginning of the first system message.
 
     At the beginning, because they seldom change. Servers keep what they computed for the last prompt, and read only what
-    follows the part that both prompts begin with.
+    follows the part that both prompts start with.
     """
     rules = "\n".join((_RULES, *_lines(tools)))
     first = next((index for index, message in enumerate(messages) if message.role == "system"), None)
@@ -250,7 +250,7 @@ def _signature(parameters: dict[str, Any]) -> str:
 
 def _as_text(message: Message, *, answers: bool) -> Iterator[Message]:
     if message.role == "tool":
-        # As JSON, so that a result cannot end its frame and go on as if a person spoke.
+        # As JSON, so that a result cannot end its frame and continue as if a person spoke.
         data = {"result_of": message.name, "data": json_value(message.text, message.text)}
         yield Message(role="user", text=json.dumps(data, ensure_ascii=False))
     elif message.role != "assistant":

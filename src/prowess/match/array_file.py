@@ -43,7 +43,7 @@ class ArrayFile:
 
     arrays: Mapping[str, Array]
     facts: Mapping[str, Any]
-    """What the writer stated beside the arrays."""
+    """What the writer stated next to the arrays."""
     reader: ArrayReader | None = None
     """Reads parts of the arrays without mapping them, if that was asked for."""
 

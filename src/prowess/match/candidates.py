@@ -75,7 +75,7 @@ class Postings:
     segment: Segment
     terms: list[int]
     begins: NDArray[np.int64]
-    """Where the postings of each term begin in the segment."""
+    """Where the postings of each term start in the segment."""
     ends: NDArray[np.int64]
     documents: NDArray[np.uint32]
 

@@ -27,7 +27,7 @@ MAX_KEY_TERMS = 30
 lose some."""
 BODY_CHARACTERS = 4_000
 _FENCE = re.compile(r"\n[ \t]*(`{3,}|~{3,}).*(?:\n(?![ \t]*\1).*)*(?:\n[ \t]*\1)?")
-"""Line by line, and begins with a character that the engine skips to: three times as fast as character by character."""
+"""Line by line, and starts with a character that the engine skips to: three times as fast as character by character."""
 
 FIELD_WEIGHTS: dict[FieldName, tuple[float, float, float]] = {
     "name": (3.0, 3.0, 0.75),
@@ -57,11 +57,11 @@ class Entries:
     vector_keys: list[tuple[int, int]]
     """The key of the vectors of each one's card."""
     phrase_start: Array
-    """Where the phrases of each begin. The key terms of its body are its last phrase."""
+    """Where the phrases of each start. The key terms of its body are its last phrase."""
     fields: Array
     """The field of each phrase."""
     word_start: Array
-    """Where the words of each phrase begin. There are no empty phrases."""
+    """Where the words of each phrase start. There are no empty phrases."""
     words: Array
     """The words, as positions in the vocabulary."""
 
@@ -123,7 +123,7 @@ def _limit_fields(words: Array, starts: Array, owners: Array, fields: Array) -> 
 
 
 def pick_key_terms(words: Array, starts: Array, vocabulary: Vocabulary) -> tuple[Array, Array]:
-    """Return at most thirty words of each body, by frequency and general weight, and where those of each body begin.
+    """Return at most thirty words of each body, by frequency and general weight, and where those of each body start.
 
     The choice depends on a body alone, so a change to another skill never changes it.
     """

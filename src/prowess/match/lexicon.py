@@ -215,7 +215,7 @@ class Vocabulary:
         numbers[is_known] = self._token_numbers[places[is_known]]
         new = np.flatnonzero(~is_known)
         numbers[new] = np.arange(len(self._token_hashes), len(self._token_hashes) + len(new))
-        # Two hashes that begin alike may be in the wrong order. At worst, such a token gets a second number.
+        # Two hashes that start alike may be in the wrong order. At worst, such a token gets a second number.
         order = self._token_hashes.searchsorted(hashes[new])
         self._token_hashes = np.insert(self._token_hashes, order, hashes[new])
         self._token_numbers = np.insert(self._token_numbers, order, numbers[new])

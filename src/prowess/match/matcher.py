@@ -29,7 +29,7 @@ FRESHNESS_SECONDS = 1.0
 """How long the catalog is assumed to be unchanged after a check; changes made by this process are seen at once."""
 
 _RETRY_SECONDS = 60.0
-"""How long to wait before trying an unavailable embedder again; meanwhile, words alone decide."""
+"""How long to wait before trying an unavailable embedder again; in the meantime, words alone decide."""
 _SAVE_SECONDS = 60.0
 """The shortest time between snapshots if only positions changed, which they always do on a busy server."""
 

@@ -186,7 +186,7 @@ class Query:
     strengths: dict[int, int]
     """The terms to search for, in the order of the message: from it, its corrections, and then the context."""
     lexical_weight: float
-    """How much words count beside meaning: more in messages of one or two words, which are often names."""
+    """How much words count relative to meaning: more in messages of one or two words, which are often names."""
     meant: dict[int, str]
     """The word of the message behind each term, '' for context."""
     places: list[dict[int, int]]

@@ -61,7 +61,7 @@ _THANKED = (
     r"(?: (?:in advance|a lot|so much|very much|again|schon mal|im voraus|schön|sehr|de antemano|d'avance|beaucoup)\b){0,2}"
 )
 _THANKS = re.compile(
-    # A sentence of its own, or the last words of one unless the request is about them: "a thank you", "how do I say thanks".
+    # Its own sentence, or the last words of one unless the request is about them: "a thank you", "how do I say thanks".
     rf"(?:(?<=[,.!?;\n])\s{{0,9}}{_THANKED}[^,.!?\n]{{0,30}}(?:, \w{{1,30}})?|(?<!\ba)(?<!\bsay)\s{_THANKED})[.!]{{0,3}}\s{{0,9}}\Z",
     re.IGNORECASE,
 )

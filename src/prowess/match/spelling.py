@@ -59,7 +59,7 @@ def spell_neighbour(word: str, number: int) -> str:
 
 
 def _is_likely(word: str, other: str) -> bool:
-    """Return True if a word is more likely a typing error for another than a word of its own."""
+    """Return True if a word is more likely a typing error for another word than a word itself."""
     size = len(word)
     if size >= _SHORTEST_ANY or sorted(word) == sorted(other):
         return True

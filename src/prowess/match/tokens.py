@@ -72,7 +72,7 @@ class Tokens:
         """
         hashes = self.hashes
         # Hash and place in one number: sorting plain numbers is far faster than sorting places by their hashes. Two hashes
-        # that begin alike may be mixed, which makes a token occur twice.
+        # that start alike may be mixed, which makes a token occur twice.
         bits = np.uint64(len(hashes).bit_length())
         order = np.sort(hashes >> bits << bits | np.arange(len(hashes), dtype=np.uint64))
         order = (order & np.uint64((1 << int(bits)) - 1)).astype(np.int64)
@@ -127,7 +127,7 @@ def _split_foreign(texts: Sequence[str]) -> tuple[list[str], bytes, Array, Array
     parts = _CJK_RUNS.split(normal)
     latin, runs = strip_accents(" ".join(parts[::2])).replace("’", "'").split(_SEPARATOR), parts[1::2]
     owners = np.cumsum([part.count(_SEPARATOR) for part in parts[:-1:2]], dtype=np.int64)
-    # What an apostrophe, a sign or an accent beside such a run means depends on both sides of it. There are symbols among
+    # What an apostrophe, a sign or an accent next to such a run means depends on both sides of it. There are symbols among
     # these characters, too. `split_words` reads such texts, one by one.
     is_odd = np.array([not text.isascii() for text in latin], np.bool_)
     is_odd |= np.bincount(owners, minlength=len(texts)) == 0
@@ -197,7 +197,7 @@ codecs.register_error(_ACCENTS, _strip_run)
 
 
 def _split_ascii(texts: Sequence[str]) -> tuple[bytes, Array, Array, Array]:
-    """Return the content of texts in ASCII, where in it each token begins and ends, and the number in each text."""
+    """Return the content of texts in ASCII, where in it each token starts and ends, and the number in each text."""
     raw = f"{_SEPARATOR}{_join(texts)}{_SEPARATOR}".encode()
     # Room at the end, because the endings of contractions are read from every place.
     told = np.frombuffer(raw + bytes(_UNIT), np.uint8)

@@ -161,7 +161,7 @@ class _Trial:
     def select(self, phrases: list[str], most: int, *, may_take: bool) -> tuple[list[Suggestion], list[str]]:
         """Accept the best phrase until none is left that helps. Return what was accepted, and the phrases that take.
 
-        A phrase that does harm is not tried again: it does no less with other phrases beside it.
+        A phrase that does harm is not tried again: it does no less with other phrases added.
         """
         found: list[Suggestion] = []
         taking: list[str] = []
@@ -331,7 +331,7 @@ def _split_runs(message: str) -> list[list[_Part]]:
 
 
 def _windows(runs: Iterable[Sequence[_Part]]) -> Iterator[_Part]:
-    """Yield the parts of each run that begin and end with an informative word."""
+    """Yield the parts of each run that start and end with an informative word."""
     for run in runs:
         ends = [place for place, token in enumerate(run) if token.stems]
         for first, last in ((one, other) for one in ends for other in ends if one <= other < one + _MAX_TOKENS):

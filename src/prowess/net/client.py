@@ -148,7 +148,7 @@ class GuardedHttpClient:
             try:
                 return await asyncio.wrap_future(pending)
             except asyncio.CancelledError:
-                connection.cut()  # or its thread would go on, and take one from the next request
+                connection.cut()  # or its thread would continue, and take one from the next request
                 raise
             except ExchangeFailed as failure:
                 raise _to_error(wire_request, failure) from failure
@@ -225,7 +225,7 @@ def _next_hop(hop: _Hop, response: WireResponse) -> _Hop | None:
     next_hop = replace(hop, target=target, sent_by=hop.target.shown)
     if hop.method in _BECOMES_GET.get(response.status, ()):
         next_hop = replace(next_hop, method="GET", fields=bodyless_headers(hop.fields), body=b"")
-    # A header such as `authorization` is meant for the first host: the second could be anybody's.
+    # A header such as `authorization` is meant for the first host: the second could be anyone's.
     if target.origin != hop.target.origin:
         next_hop = replace(next_hop, fields=cross_origin_headers(next_hop.fields))
     return next_hop

@@ -41,7 +41,7 @@ def resolve(
     slugs = list(dict.fromkeys(subject.slug for subject in subjects))
     known = read_records(connection, owner, slugs, folders)
     for subject in subjects:
-        # Few skills use entries that somebody has to accept, so this is not part of the query for all of them.
+        # Few skills use entries that someone has to accept, so this is not part of the query for all of them.
         if any(entry.location for entry in subject.uses):
             acceptances = trust.list_acceptances(connection, owner, slug=subject.slug, digest=subject.digest)
             keys = {
@@ -106,7 +106,7 @@ def make_acceptance(
     """Return a person's acceptance of a skill with exactly the subject's bytes, hiding what it hides.
 
     What is written into a store that the organization shares counts for everyone in it. `approver` is the person who
-    approved what somebody else wrote.
+    approved what someone else wrote.
     """
     return Acceptance(
         organization_id=actor.organization,

@@ -1,6 +1,6 @@
 """The account of one skill: who let which of its bytes in, when, through which channel, and what they were shown.
 
-The logs say it in order of time. Here it is by content: each digest of the skill that anybody decided about, or that was in
+The logs say it in order of time. Here it is by content: each digest of the skill that anyone decided about, or that was in
 a prompt or a run, with the decisions that let it in.
 """
 

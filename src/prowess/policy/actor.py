@@ -157,7 +157,7 @@ def conversation_agent(actor: Actor) -> Actor:
 
 
 def actor_record(actor: Actor) -> dict[str, Any]:
-    """Return an actor as JSON, for work that goes on later."""
+    """Return an actor as JSON, for work that continues later."""
     return {
         "name": actor.name,
         "kind": actor.kind,

@@ -48,7 +48,7 @@ class Admission:
 
     @property
     def allowed(self) -> bool:
-        """True if the action may go on."""
+        """True if the action may proceed."""
         return self.error is None
 
     def after(self, logs: Sequence[tuple[AuditEntry, EventEntry]]) -> Admission:
@@ -94,7 +94,7 @@ def admit(
         return attempt.admission(ruling, "allowed")
     if ruling.answer == "ask" and subject is not None:
         return _admit_with_approval(connection, attempt, subject, ruling, policy, diff)
-    # A skill that is switched off is gone for everybody who wants to use it.
+    # A skill that is switched off is gone for everyone who wants to use it.
     kind = NotFound if ruling.rule == "disabled" else Refused
     return attempt.admission(ruling, "denied", error=kind(ruling.reason, hint=ruling.hint))
 

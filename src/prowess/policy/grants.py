@@ -54,7 +54,7 @@ class GrantContext:
 
     `find` returns the folder at a path in that form, or None. A granted folder never contains anything `closed`. It never
     contains anything `hidden` either, except for a function that reads the whole workspace, which is not given names that
-    begin with a dot. Folders with `skills` are never writable. `homes` are the home folders of the person: no folder that
+    start with a dot. Folders with `skills` are never writable. `homes` are the home folders of the person: no folder that
     contains one is granted because a skill declares it.
     """
 
@@ -148,7 +148,7 @@ def _resolve_root(declared: str, policy: OrgPolicy, around: GrantContext, *, pro
     # A program opens files itself, and the hidden files at the top of a workspace are what tools run and trust.
     if program and path == around.workspace:
         return "A program may not access the whole workspace with its hidden files. List folders in it under `roots`."
-    # A function that reads the whole workspace sees no names that begin with a dot, so Prowess's own folder in it
+    # A function that reads the whole workspace sees no names that start with a dot, so Prowess's own folder in it
     # stays hidden.
     hidden = () if path == around.workspace else around.hidden
     if any(_overlap(path, private) for private in (*around.closed, *hidden)):

@@ -131,7 +131,7 @@ def _is_digest_list(value: object) -> bool:
 
 def _is_route_target(text: str) -> bool:
     """Return True for a target such as `http://127.0.0.1:8080`, without path or credentials."""
-    from prowess.net.target import parse_route  # few organizations have routes, and it brings the network code
+    from prowess.net.target import parse_route  # few organizations have routes, and it imports the network code
 
     try:
         parse_route(text)

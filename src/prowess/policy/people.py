@@ -59,7 +59,7 @@ def check_permissions(requested: Iterable[str]) -> frozenset[Permission]:
 def choose_organization(actor: Actor, organization: str) -> str:
     """Return the organization that is meant: the one that is named, or the actor's own.
 
-    Raise `NotFound` if somebody else than the operator names another organization.
+    Raise `NotFound` if anyone other than the operator names another organization.
     """
     if organization == actor.organization or is_operator(actor):
         return organization

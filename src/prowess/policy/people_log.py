@@ -52,7 +52,7 @@ def logs_refusals(
             try:
                 return change(self, actor, *args, **kwargs)
             except Refused as error:
-                # In a transaction of its own: that of the change was rolled back.
+                # In its own transaction: that of the change was rolled back.
                 with self.database.write() as connection:
                     entry = audit_entry(actor, actor.organization, action, "denied", why=error.message)
                     append(connection, actor.organization, audits=[entry])

@@ -27,7 +27,7 @@ from prowess.traces.cleanup import close_interrupted
 log = logging.getLogger(__name__)
 
 BATCH_ROWS = 250
-"""How many rows one transaction deletes. It takes about 5 ms of CPU time on SQLite, where nobody else can write meanwhile."""
+"""How many rows one transaction deletes. It takes about 5 ms of CPU time on SQLite, where nobody else can write in the meantime."""
 
 _PAUSE_SECONDS = 0.02
 """How long others can write between two batches. Without a pause, a waiting thread of this process might never get the lock."""
@@ -232,7 +232,7 @@ class Retention:
 
 
 def _describe(connection: sa.Connection, plan: _Plan, by: str, channel: str) -> list[AuditEntry]:
-    """Return the audit rows of a pruning that is about to begin."""
+    """Return the audit rows of a pruning that is about to start."""
     entries: list[AuditEntry] = []
     planned = plan.report
     if planned.total > planned.audit:

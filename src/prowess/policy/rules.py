@@ -156,7 +156,7 @@ def _check_place(actor: Actor, action: str, subject: Subject) -> Ruling | None:
 
 
 def _check_hides(action: str, subject: Subject, ruling: Ruling) -> Ruling:
-    """Ask before a skill is used in place of a trusted one of the same slug, even if a person uses it."""
+    """Ask before a skill is used instead of a trusted one of the same slug, even if a person uses it."""
     if action not in USE_ACTIONS or ruling.answer != "allow" or not subject.hides_trusted:
         return ruling
     scopes = ", ".join(subject.hides_trusted)

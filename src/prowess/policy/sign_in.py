@@ -206,7 +206,7 @@ def _start(connection: sa.Connection, owner: Owner, actor_name: str, *, how: str
 
 
 def _may_join(account: Account, domains: Collection[str]) -> bool:
-    # An address that the provider has not verified proves nothing: anybody could claim it.
+    # An address that the provider has not verified proves nothing: anyone could claim it.
     domain = account.email.rpartition("@")[2].lower()
     return account.email_verified is True and bool(domain) and domain in {allowed.lower() for allowed in domains}
 

@@ -188,7 +188,7 @@ class Tokens:
             raise Invalid(f"The user {user[:80]!r} belongs to an organization.", hint=ORGANIZATION_HINT)
         owner = Owner(organization_id=target, user_id=user or actor.user)
         if owner != actor.owner and not actor.admin:
-            # The same for a member and for somebody who does not exist.
+            # The same for a member and for someone who does not exist.
             raise user_not_found(user)
         return owner
 

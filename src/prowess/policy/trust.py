@@ -33,7 +33,7 @@ class TrustRecords:
         """Return True if a folder, given by its path, is inside one that is under a standing rule."""
         if not folder or not self.folders:
             return False
-        # The real path, because the name of a folder may lead through links that somebody else made.
+        # The real path, because the name of a folder may lead through links that someone else made.
         real = os.path.realpath(folder)
         return any(real == rule or real.startswith(f"{rule.rstrip('/')}/") for rule in self.folders)
 

@@ -104,7 +104,7 @@ class FolderShelf:
         for name in sorted(os.listdir(descriptor)):
             try:
                 status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except OSError:  # it was deleted meanwhile
+            except OSError:  # it was deleted in the meantime
                 continue
             below = f"{location}/{name}"
             if is_entry_name(kind, name) and not stat.S_ISDIR(status.st_mode):

@@ -35,7 +35,7 @@ _PLAIN_TAG = re.compile(
 _METHOD = "<built-in method "
 """How Python prints a method of an object, such as `order.items` without a key `items`."""
 _REPLACED = "\ufffd"
-"""What MiniJinja prints in place of half a character; it may also be in a value."""
+"""What MiniJinja prints instead of half a character; it may also be in a value."""
 
 
 @lru_cache(maxsize=256)

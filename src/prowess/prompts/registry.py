@@ -198,7 +198,7 @@ class Registry:
         yield [entry for entry in skill_entries(skill, kind) if entry.id == id] if skill else []
         for shelf in self._shelves():
             yield shelf.entries(kind, organization, id)
-        # Other skills only by address, so that none can put its prompt in place of another's.
+        # Other skills only by address, so that none can replace another skill's prompt with its own.
         slug, slash, rest = id.partition("/")
         if slash:
             yield [entry for entry in self._of_skill(slug, kind) if entry.id == rest]
@@ -276,7 +276,7 @@ UNKNOWN_CODES = ("prompt-unknown", "rubric-unknown")
 def add_reference_problems(
     skill: Skill, problems: Sequence[Problem], registry: Registry, organization: str
 ) -> tuple[Problem, ...]:
-    """Return the problems of a skill, with the registry's findings in place of the package's guesses; errors first."""
+    """Return the problems of a skill, with the registry's findings instead of the package's guesses; errors first."""
     others = [problem for problem in problems if problem.code not in UNKNOWN_CODES]
     found = list(find_unresolved(skill, registry, organization))
     return (

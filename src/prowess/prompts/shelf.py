@@ -189,7 +189,7 @@ def _check_schema(path: str, document: JsonObject, field: str, problems: list[Pr
 
 
 def _document(kind: EntryKind, name: str, data: bytes, problems: list[Problem], limits: Limits) -> JsonObject | None:
-    """Return the document in a file; a bare template becomes a document of its own."""
+    """Return the document in a file; a bare template becomes its own document."""
     if len(data) > limits.file_bytes:
         problems.append(too_large_problem(name, len(data), limits.file_bytes))
         return None

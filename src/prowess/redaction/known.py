@@ -189,7 +189,7 @@ class _View:
         return dropped.sub(_unescape if self._look is _decoded_view else "", text)
 
     def _places(self, text: str) -> tuple[Sequence[int], Sequence[int]]:
-        """Return where each character that this view shows begins and ends in the original."""
+        """Return where each character that this view shows starts and ends in the original."""
         dropped = _DROPPED.get(self._look)
         if dropped is None:
             # Positions are 1:1 here, and a range takes no memory.

@@ -126,7 +126,7 @@ _REPLACEMENTS = (
 class SecretShape(NamedTuple):
     """A kind of secret: its pattern, and hints of which every text with such a secret contains one.
 
-    The group `before` of a pattern is kept. `quick_pattern` matches wherever the pattern does, and fast; a pattern that begins
+    The group `before` of a pattern is kept. `quick_pattern` matches wherever the pattern does, and fast; a pattern that starts
     with arbitrary letters is slow.
     """
 

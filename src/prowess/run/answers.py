@@ -42,7 +42,7 @@ _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n(.*?)(?:^[ \t]*+\1|\Z)", 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 """An unclosed string extends to the end, so that no part of it is scanned again."""
 _START = re.compile(r"\{(?=\s*+[\"}])|\[(?=\s*+[\[{\"\]\-0-9tfn])")
-"""A bracket that may begin an object or list; most brackets in prose and code cannot."""
+"""A bracket that may start an object or list; most brackets in prose and code cannot."""
 _BRACKET = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
 _MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]|[0-9]{300}")
 """Occurs in every text with a number that may not be finite: a float overflows at 1.8e308, with an exponent or about 300 digits."""

@@ -135,7 +135,7 @@ class Run:
     actor: Actor
     """Who runs it, in the role of the session."""
     policy: OrgPolicy
-    """The organization's policy when the run began; a change applies to the next run."""
+    """The organization's policy when the run started; a change applies to the next run."""
     needs: Needs
     declared: JsonObject
     """The needs as JSON; empty if the skill needs nothing outside the sandbox."""
@@ -207,7 +207,7 @@ def start_run(
 
 
 def _guard_listener(listener: StepListener) -> StepListener:
-    """Return a listener that never raises: after its first error it receives nothing more, and the run goes on."""
+    """Return a listener that never raises: after its first error it receives nothing more, and the run continues."""
     # Unwrapped, because `Call.is_watched` recognizes a run without a listener by this object.
     if listener is ignore_step:
         return listener

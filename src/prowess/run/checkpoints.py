@@ -122,7 +122,7 @@ class Checkpoints:
     async def begin(self, call: Call) -> Journal:
         """Return the journal of the run that the call resumes, or an empty one.
 
-        An artifact of a durable run that was interrupted goes on from its own last checkpoint.
+        An artifact of a durable run that was interrupted continues from its own last checkpoint.
         """
         if not call.resumes:
             if call.request.journal is not None and (found := await offload(self._find_earlier, call)) is not None:

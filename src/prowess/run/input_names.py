@@ -43,7 +43,7 @@ def _is_variable(template: PromptTemplate, name: str) -> bool:
     # The items of a section may have a name, or else the inputs: only the text shows that it is used.
     if template.syntax == "mustache":
         return _mentions(template.content, name)
-    from prowess.skill.template import find_variables  # brings minijinja
+    from prowess.skill.template import find_variables  # imports minijinja
 
     try:
         return name in find_variables(template.content)

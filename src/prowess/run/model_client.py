@@ -278,7 +278,7 @@ def _cost(model: Model, reply: Reply, most: float | None) -> float | None:
 
 def _count_tokens(request: Request) -> int:
     texts = [message.text for message in request.messages]
-    # Providers bill what stands beside the messages, too: in a conversation, tools are often the larger part.
+    # Providers also bill what is sent in addition to the messages: in a conversation, tools are often the larger part.
     texts += [json.dumps(request.schema)] if request.schema is not None else []
     texts += [f"{tool.name}{tool.description}{json.dumps(tool.parameters)}" for tool in request.tools]
     texts += [json.dumps(call.arguments, default=str) for message in request.messages for call in message.calls]

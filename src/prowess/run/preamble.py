@@ -37,7 +37,7 @@ def parse_example(content: str) -> tuple[Message, ...]:
     """Return the turns of an example, alternating user and assistant; empty if it cannot be read as turns.
 
     An example is JSON or YAML, `{input, output}`, a list of such, or `{messages: [{role, content}, …]}`; or markdown in which
-    a heading or a line `Input:` or `Output:` begins each part. Our own block markers in it are neutralized.
+    a heading or a line `Input:` or `Output:` starts each part. Our own block markers in it are neutralized.
     """
     try:
         # An example that cannot fit is not parsed: a skill could bring one of any size.

@@ -109,7 +109,7 @@ class _Stored:
 
     def settle(self, result: bool) -> None:
         """Receive the result, in any thread."""
-        with suppress(RuntimeError):  # the loop was closed meanwhile
+        with suppress(RuntimeError):  # the loop was closed in the meantime
             self._loop.call_soon_threadsafe(self._set, result)
 
     async def wait(self) -> bool:
@@ -147,7 +147,7 @@ def _event(
 
 
 def start_row(call: Call) -> Trace:
-    """Return the row of a call that begins."""
+    """Return the row of a call that starts."""
     run, skill, artifact = call.run, call.skill, call.artifact
     moment = now()
     return Trace(

@@ -106,6 +106,6 @@ class RunRequest:
     spend_limit: SharedSpendLimit | None = None
     """A spending limit besides those of the organization and the skill."""
     evaluation: str = ""
-    """The evaluation that the run is part of, such as `eval:ID`. Its trace has it in place of a session."""
+    """The evaluation that the run is part of, such as `eval:ID`. Its trace has it instead of a session."""
     started_by: Call | None = None
     """The call whose code started this run; None if a person or an agent did. Both runs share spending and limits."""

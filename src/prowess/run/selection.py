@@ -141,7 +141,7 @@ def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
             f"The inputs have {len(text):,} bytes as JSON, more than the limit of {MAX_INPUT_BYTES:,}.",
             hint="Pass smaller inputs, or names of pages instead of their content.",
         )
-    # A copy: the caller cannot change the inputs while the run goes on.
+    # A copy: the caller cannot change the inputs while the run continues.
     return cast("JsonObject", json.loads(text))
 
 

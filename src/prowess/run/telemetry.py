@@ -228,7 +228,7 @@ def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bo
     except ImportError as error:
         raise Unavailable("OpenTelemetry is not installed.", hint=_INSTALL) from error
     provider = trace.get_tracer_provider()
-    # OpenTelemetry returns a proxy until the application sets a provider of its own.
+    # OpenTelemetry returns a proxy until the application sets its own provider.
     if not isinstance(provider, trace.ProxyTracerProvider):
         return SpanTelemetry(provider.get_tracer(_SCOPE), redactor)
     which = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"

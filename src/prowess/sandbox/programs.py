@@ -30,7 +30,7 @@ DATA_PATHS = (
 WRITABLE_DEVICES = ("/dev/null", "/dev/full")
 
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-"""The interpreter that the virtual environment was made from, without the packages that are installed beside Prowess."""
+"""The interpreter that the virtual environment was made from, without the packages that are installed next to Prowess."""
 
 _STORES = (Path("/opt"), Path("/nix/store"), Path("/gnu/store"))
 """Folders in which each entry holds one program: only that entry becomes readable."""

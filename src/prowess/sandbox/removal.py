@@ -31,7 +31,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _remove_entry(entry: Path, numbers: itertools.count[int]) -> bool:
-    """Remove an entry, after moving the folders in it up beside it; return True if that worked."""
+    """Remove an entry, after moving the folders in it up next to it; return True if that worked."""
     try:
         if not _is_folder(entry):
             entry.unlink()

@@ -42,7 +42,7 @@ def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
 
 
 def is_hidden(names: Sequence[str]) -> bool:
-    """Return True if one of the names begins with a dot."""
+    """Return True if one of the names starts with a dot."""
     return any(name.startswith(".") for name in names)
 
 
@@ -182,7 +182,7 @@ class FileLocation:
 class SkillFolders:
     """The folders of one run. A path starts with the name of one of them, or is below the path of one.
 
-    The longest match counts. Relative paths that match no root belong to the run's own folder. Beside a root for the whole
+    The longest match counts. Relative paths that match no root belong to the run's own folder. Next to a root for the whole
     workspace, the own folder takes what is written, and what exists there.
 
     Raise `Refused` for a path that leaves its folder, by `..`, by a link, or as it is written, for anything but a regular

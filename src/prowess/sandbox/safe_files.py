@@ -1,7 +1,7 @@
 """Open files below a folder by descriptor: links are not followed and nothing outside the folder is reached.
 
 A path is a sequence of names, none of which is `..`. Each name is looked up in the folder that is already open, never by
-path again, so replacing a folder meanwhile has no effect. `OSError` carries what the kernel reports; a link gives `ELOOP`,
+path again, so replacing a folder in the meantime has no effect. `OSError` carries what the kernel reports; a link gives `ELOOP`,
 and anything that is neither a file nor a folder gives `ENODEV` without being opened.
 """
 
@@ -27,7 +27,7 @@ _ANY_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = _ANY_FOLDER | os.O_NOFOLLOW
 # O_NONBLOCK, or opening a pipe without a writer would block; O_NOCTTY, or a terminal could become ours.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-# O_EXCL, so that a file or link that somebody has put there is never written to.
+# O_EXCL, so that a file or link that someone has put there is never written to.
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
@@ -68,7 +68,7 @@ def read_file(parent: int, name: str, *, most: int) -> bytes:
     try:
         found = os.fstat(file)
         _check_kind(found)
-        # A private file with another name elsewhere is likely somebody's key, linked to where a skill may read.
+        # A private file with another name elsewhere is likely someone's key, linked to where a skill may read.
         if found.st_nlink > 1 and not found.st_mode & stat.S_IROTH:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if found.st_size > most:
@@ -98,7 +98,7 @@ def write_file(parent: int, name: str, content: bytes) -> None:
 
 
 def _content(file: int, most: int) -> bytes:
-    """Read an open file up to a size: it may grow meanwhile, and files in /proc say that they are empty."""
+    """Read an open file up to a size: it may grow in the meantime, and files in /proc say that they are empty."""
     pieces: list[bytes] = []
     left = most + 1
     while left and (piece := os.read(file, min(left, _CHUNK))):

@@ -156,7 +156,7 @@ def require_python(script: Script) -> None:
 def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the inputs; raise `Invalid` unless they are JSON values within the limits."""
     try:
-        # Through JSON and back: the copy cannot change meanwhile, and has only types that the sandbox gets as well.
+        # Through JSON and back: the copy cannot change in the meantime, and has only types that the sandbox gets as well.
         text = json.dumps(dict(inputs), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"The inputs of the script are not JSON: {error}.") from error

@@ -46,7 +46,7 @@ class PerLoop(Generic[_PerLoopT]):
 
 
 class RunSlots:
-    """The slots of one sandbox: how many runs of an event loop go on at a time.
+    """The slots of one sandbox: how many runs of an event loop are active at a time.
 
     A run that a host function starts is nested in the run that called it, whichever sandbox either is in. Each level has its
     own slots, a quarter of those of the first. With common slots, outer runs could hold all of them and wait for inner ones
@@ -120,7 +120,7 @@ class ScriptRun:
         self._send(frames.RUN, _encode_limits(limits) + b"\n" + script.task(list(functions)))
 
     async def ended(self) -> ScriptOutcome:
-        """Return the outcome; a cancelled run is stopped before the cancellation goes on."""
+        """Return the outcome; a cancelled run is stopped before the cancellation propagates."""
         try:
             await self._wait()
         except asyncio.CancelledError:
@@ -129,7 +129,7 @@ class ScriptRun:
         finally:
             self._stop_timer()
             if self._call:
-                self._call.cancel()  # a host function must not go on for a run that has ended
+                self._call.cancel()  # a host function must not continue for a run that has ended
         if self._failure is not None:
             raise self._failure
         try:
@@ -180,7 +180,7 @@ class ScriptRun:
         try:
             answer = await self._get_answer(name, arguments)
         except BaseException as failure:
-            # Also `CancelledError` and `KeyboardInterrupt`: the script must not go on without its host.
+            # Also `CancelledError` and `KeyboardInterrupt`: the script must not continue without its host.
             self._failure = failure
             self._send(frames.CANCEL, b"host")
             if isinstance(failure, asyncio.CancelledError):

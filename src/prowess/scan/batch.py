@@ -70,7 +70,7 @@ def _to_shell(line: str) -> str:
 
 
 def _quote(line: str) -> str:
-    """Return a line in which nothing but `"` quotes, and nothing begins a comment or a text of several lines.
+    """Return a line in which nothing but `"` quotes, and nothing starts a comment or a text of several lines.
 
     In a batch file the other signs are plain text. In a shell one of them would hide what follows.
     """

@@ -249,7 +249,7 @@ class Behaviour:
 
     def _judge_download(self, code: Value, line: int | None, language: Language) -> None:
         addresses = sorted((label.detail for label in code.labels if label.kind == "network"), reverse=True)
-        # The worst of them counts: a trusted address beside another one changes nothing.
+        # The worst of them counts: a trusted address next to another one changes nothing.
         worst = min(addresses, key=lambda address: SEVERITIES.index(self._rate_download(address, language)))
         words = read_host(worst).replace(UNKNOWN, "…")
         message = f"Runs code that it downloads from {words}." if words else "Runs code that it downloads."
@@ -258,7 +258,7 @@ class Behaviour:
 
     def _rate_download(self, address: str, language: Language) -> Severity:
         kind = classify_host(address) if address else "other"
-        # Without encryption, anybody on the way can change what runs.
+        # Without encryption, anyone on the way can change what runs.
         if address.lower().startswith("http://") and kind != "local":
             return "danger"
         # Instructions often say to run an installer of a public repository. A program that does it by itself is another matter.

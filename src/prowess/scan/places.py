@@ -112,7 +112,7 @@ def is_outside(path: str) -> bool:
     text = normalize_path(path)
     if text.startswith(("~", "../")) or text == ".." or "/../" in text:
         return True
-    # Temporary files, streams and programs are everybody's.
+    # Temporary files, streams and programs are everyone's.
     return text.startswith("/") and not re.match(r"/(?:tmp|bin|usr/bin|dev/(?:null|std|fd|tty))(?:/|\b)", text)
 
 

@@ -1,4 +1,4 @@
-"""Scan PowerShell code. There is no grammar for it here, so statements are split by hand and aliases are resolved."""
+"""Scan PowerShell code. There is no grammar for it here, so statements are split manually and aliases are resolved."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _IDLE_SECONDS = 10.0
 
 
 class ScanWorker:
-    """A child process that scans one file at a time, each in a fork of its own."""
+    """A child process that scans one file at a time, each in its own fork."""
 
     def __init__(self) -> None:
         """Start the process; `OSError` if the system refuses."""
@@ -72,7 +72,7 @@ def _keep(worker: ScanWorker) -> None:
     """Keep a child for the next file. If none comes for a while, end it."""
     global _timer
     _idle.put(worker, limit=_MOST_IDLE)
-    # Not left to the child: if it exited by itself, it would stay a zombie until somebody asks for it.
+    # Not left to the child: if it exited by itself, it would stay a zombie until someone asks for it.
     last, _timer = _timer, threading.Timer(_IDLE_SECONDS, _idle.end)
     _timer.daemon = True
     _timer.start()

@@ -150,7 +150,7 @@ class Activation:
         """Return the session and the blocks of its enabled skills in the order of enabling, as they were admitted.
 
         A skill passes the gate again, or leaves the prompt, if its bytes or the policy have changed, if it is gone, if the
-        approval or acceptance that let it in was revoked, or if somebody changed its row in the database. A skill whose
+        approval or acceptance that let it in was revoked, or if someone changed its row in the database. A skill whose
         store does not answer, or belongs to another workspace, stays as it was admitted while the policy is the same.
         """
         with self.records.read() as connection:
@@ -250,7 +250,7 @@ class Activation:
     def _renew(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
         """Admit a skill with its new bytes or under the new policy, or remove it.
 
-        Do nothing if it was disabled or renewed meanwhile: another process may have been faster.
+        Do nothing if it was disabled or renewed in the meantime: another process may have been faster.
         """
         # Stores may be slow, so they are read before the session is locked.
         text = self._text_now(actor, skill)
@@ -282,7 +282,7 @@ class Activation:
             outcome.append(connection)
 
     def _admit_again(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
-        """Remove a skill whose row somebody changed, and let it pass the gate again with the bytes of its store."""
+        """Remove a skill whose row someone changed, and let it pass the gate again with the bytes of its store."""
         text = self._text_now(actor, skill)
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
@@ -328,7 +328,7 @@ class Activation:
         return SessionChange(session=read_session(connection, row), error=refused)
 
     def _expel(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
-        """Remove a skill whose approval was revoked, unless it left or was admitted again meanwhile."""
+        """Remove a skill whose approval was revoked, unless it left or was admitted again in the meantime."""
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
             held = read_session(connection, row).get(skill.slug)

@@ -88,7 +88,7 @@ class Gate:
             with self.records.write() as connection:
                 policy = read_policy(connection, actor.organization)
                 [subject] = resolve(connection, actor.owner, [subject], self.folders)
-                # Decided again inside the transaction: the policy may have changed meanwhile, and an approval is
+                # Decided again inside the transaction: the policy may have changed in the meantime, and an approval is
                 # consumed here.
                 if shown_diff is not None or judge(actor, action, subject, policy).answer != "ask":
                     admission = admit(
@@ -102,7 +102,7 @@ class Gate:
                         diff=shown_diff or "",
                     )
                     ledger.append(connection, actor.organization, audits=admission.audits, events=admission.events)
-            # Few writes ask anybody, and comparing files may take long: other writers do not wait for it.
+            # Few writes ask anyone, and comparing files may take long: other writers do not wait for it.
             if admission is None and diff is not None:
                 shown_diff = diff()
         self.wake(actor.organization)
@@ -153,7 +153,7 @@ class Gate:
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
         """Return the actor with the role of a session (given by id or conversation), and the session's id.
 
-        A session that does not exist or belongs to somebody else counts as none. The role of a closed session still applies.
+        A session that does not exist or belongs to someone else counts as none. The role of a closed session still applies.
         """
         inside = self.inside(actor, session)
         return inside.actor, inside.session
@@ -201,10 +201,10 @@ class Gate:
             _append(within, actor, [entry], accepted, events)
 
     def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
-        """Let a person start an action on many skills, and log that it begins or was refused.
+        """Let a person start an action on many skills, and log that it starts or was refused.
 
-        Raise `Refused` for an agent, if the permission or the role does not allow it, and under `admin-only` for anybody
-        but administrators. A person who does it by hand needs no approval.
+        Raise `Refused` for an agent, if the permission or the role does not allow it, and under `admin-only` for anyone
+        but administrators. A person who does it manually needs no approval.
         """
         actor.require(ACTION_PERMISSIONS[action])
         policy = self.read_policy(actor)

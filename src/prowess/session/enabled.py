@@ -171,7 +171,7 @@ def expel_changed(activation: Activation, actor: Actor, session: str, slug: str,
     with activation.records.write() as connection:
         row = lock_open_session(connection, actor, session)
         held = read_session(connection, row).get(slug)
-        # With another digest it was admitted again meanwhile.
+        # With another digest it was admitted again in the meantime.
         if held is not None and held.digest == digest:
             release_skill(connection, actor, row, held, "changed").append(connection)
     activation.wake(actor.organization)

@@ -64,7 +64,7 @@ def remove_blocks(text: str, known: Sequence[str] = ()) -> str:
 
 
 def _separator_start(text: str, low: int, start: int, stop: int) -> int:
-    """Return where the blank line before a block begins, unless removing it would join other text."""
+    """Return where the blank line before a block starts, unless removing it would join other text."""
     if stop < len(text) and text[stop] not in "\r\n":
         return start
     gap = text[max(low, start - len(BLOCK_SEPARATOR)) : start]
@@ -93,7 +93,7 @@ def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
 
 
 def _span_from_opening(text: str, tag: Tag, following: Tag | None, known: Sequence[str]) -> Span | None:
-    """Return the span of a whole block, or of the piece that is certainly ours; None if no block begins here."""
+    """Return the span of a whole block, or of the piece that is certainly ours; None if no block starts here."""
     beginning = _at_line_start(_OPENING, text, tag)
     if beginning is None:
         return (tag.start, len(text)) if _is_cut_off(text, tag, known) else None
@@ -123,7 +123,7 @@ def _is_at_line_start(text: str, tag: Tag) -> bool:
 
 
 def _piece_end(text: str, start: int, minimum: int, known: Sequence[str]) -> int:
-    """Return the end of a known block that begins here: at a line end, or at the end of the text."""
+    """Return the end of a known block that starts here: at a line end, or at the end of the text."""
     best = minimum
     for block in known:
         common = _common_prefix(text[start : start + len(block)], block)

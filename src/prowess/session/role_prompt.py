@@ -3,7 +3,7 @@
 Searched in this order:
 
 1. `<templates>/skills/<role>/SKILL.md`: the index of all skills, then the pack's text.
-2. `<templates>/roles/<role>/system_prompt.md`: its text, rendered as a Jinja template. `task_prompt.md` beside it is rendered
+2. `<templates>/roles/<role>/system_prompt.md`: its text, rendered as a Jinja template. `task_prompt.md` next to it is rendered
    too, and `config.yaml` gives default values.
 3. `<packs>/<role>/SKILL.md`, the packs of plugins, then those that come with Prowess: as 1.
 4. "You are a <role> specialist."

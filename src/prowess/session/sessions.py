@@ -1,6 +1,6 @@
 """Open, find, list, change and close sessions.
 
-A session belongs to the actor who opened it; `viewer_of` says who else finds it. For everybody else it does not exist.
+A session belongs to the actor who opened it; `viewer_of` says who else finds it. For everyone else it does not exist.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def mark_used(records: Connections, row: SessionRow) -> None:
 
 
 def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
-    """Return the row of a session, or raise `NotFound`; a session of somebody else gives the same error."""
+    """Return the row of a session, or raise `NotFound`; a session of someone else gives the same error."""
     # PostgreSQL rejects NUL in a text; such a name is simply unknown.
     row = sessions.get_session(connection, viewer_of(actor), session) if session.isprintable() else None
     if row is None and session.startswith("default:"):

@@ -158,7 +158,7 @@ def read_standing(
     """
     last = store.last_version(outline.slug)
     return Standing(
-        # Somebody may have edited the files since the last recorded version; then its author did not write these bytes.
+        # Someone may have edited the files since the last recorded version; then its author did not write these bytes.
         written_by=last.actor if last and last.digest == outline.digest else "",
         folder=_folder_of(store, outline),
         frozen=store.frozen,

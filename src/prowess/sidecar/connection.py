@@ -32,7 +32,7 @@ START_SECONDS: Final = 60.0
 """How long it may take to start. It takes half a second, but much longer on a machine that is busy with other things."""
 ENDING_SECONDS: Final = 2.0
 ABANDONED_SECONDS: Final = 10.0
-"""How long a process without requests may go on with those that were cancelled. Parsing a hostile answer can take hours."""
+"""How long a process without requests may continue with those that were cancelled. Parsing a hostile answer can take hours."""
 
 _CHUNK = 1 << 16
 _ERROR_BYTES = 4096
@@ -225,7 +225,7 @@ class Connection:
     def _check_idle(self, deadline: float) -> str:
         """Return why the process must end, or '': it is not ready in time, or has had no request for long.
 
-        What it sends meanwhile does not count, or a process that nobody uses could go on for ever.
+        What it sends in the meantime does not count, or a process that nobody uses could continue forever.
         """
         if not self.hello.done():
             return f"it was not ready after {START_SECONDS:g} seconds" if monotonic() >= deadline else ""

@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 600.0
 UNUSED_SECONDS = 30 * 86_400
 
 PROGRAM = Path(__file__).parents[2] / "prowess_dspy"
-"""The folder of the sidecar's program, which is installed beside this package."""
+"""The folder of the sidecar's program, which is installed next to this package."""
 _WHAT, _FAILED = "The DSPy sidecar", ".failed"
 _FLAGS = ("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads")
 

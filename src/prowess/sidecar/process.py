@@ -23,7 +23,7 @@ from prowess.threads import offload
 
 IDLE_SECONDS: Final = 300.0
 MAX_STARTS: Final = 4
-"""How often it is started within `START_WINDOW_SECONDS`. One that crashes again and again is not started for ever."""
+"""How often it is started within `START_WINDOW_SECONDS`. One that crashes again and again is not started forever."""
 START_WINDOW_SECONDS: Final = 60.0
 MAX_PROCESSES: Final = 8
 """How many organizations have a process at a time. One takes about 100 MB."""
@@ -38,7 +38,7 @@ OnProgress = Callable[[JsonObject], None]
 class ProcessSidecar:
     """The sidecar in a process that all event loops share. Nothing is started before the first request.
 
-    Each organization has a process of its own: one that computes without end, takes all memory or crashes harms only the
+    Each organization has its own process: one that computes without end, takes all memory or crashes harms only the
     organization that caused it. `find_program` returns the command; it may block, and install the program first.
     """
 

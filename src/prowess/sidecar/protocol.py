@@ -18,7 +18,7 @@ template adds, such as its reasoning. Optimize gives `{state_blob, dspy, score, 
 gives the same with the best state so far, `complete: false` and `stopped: "cancelled"`, while a cancelled execute gives the
 error `Cancelled`. `stopped` is `limit` where a limit of calls is reached, and `failed`, with the `error`, where calls keep
 failing. A progress event has `best_state` when there is a new one. An answer to a call with an error has the
-parent's type of error, which is also the type of the request's error if the template cannot go on without the call.
+parent's type of error, which is also the type of the request's error if the template cannot continue without the call.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 | `pattern` | `match`, `no_match` | `pattern`, in RE2 syntax |
 | `semantic` | `llm_eval` | `prompt`; `expected`, by default `yes` |
 
-Each may have a `severity` (`hard` by default, or `soft`) and a `description`. Plugins add types of their own.
+Each may have a `severity` (`hard` by default, or `soft`) and a `description`. Plugins add their own types.
 """
 
 from __future__ import annotations

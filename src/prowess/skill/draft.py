@@ -28,7 +28,7 @@ SOURCE_FIELDS = ("source_type", "source_url", "source_ref", "source_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillDraft:
-    """What somebody gives to create or change a skill. None leaves a field as the document, or the stored skill, has it.
+    """What someone gives to create or change a skill. None leaves a field as the document, or the stored skill, has it.
 
     `content` is the whole document, frontmatter included. `files` are its other files that change, as pairs of path and
     text; a text of None removes the file.

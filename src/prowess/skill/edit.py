@@ -58,7 +58,7 @@ def _text_lines(file: File | None) -> list[str] | None:
     """Return the lines of a text file; [] for no file, None for a file that is not text or too large to compare."""
     if file is None:
         return []
-    from prowess.skill.text.reader import readable_text  # brings the YAML parser, which a list does not need
+    from prowess.skill.text.reader import readable_text  # imports the YAML parser, which a list does not need
 
     text = readable_text(file.content) if len(file.content) <= _MAX_DIFF_BYTES else None
     return None if text is None or "\x00" in text else _LINE.findall(text)

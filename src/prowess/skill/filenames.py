@@ -23,7 +23,7 @@ SKILL_MD_SPELLINGS = frozenset({"skill.md", "skills.md"})
 
 SIDECAR = "agents/prowess.yaml"
 CODEX_FILE = "agents/openai.yaml"
-"""The settings that Codex reads beside SKILL.md."""
+"""The settings that Codex reads next to SKILL.md."""
 STANDARD_FOLDERS: dict[str, Kind] = {"references": "reference", "scripts": "script", "assets": "asset"}
 """The folders of the open standard, with the kind of the files in them."""
 
@@ -136,7 +136,7 @@ def outermost_folders(folders: Iterable[str]) -> list[str]:
 
 
 def looks_like_skill(name: str, data: bytes) -> bool:
-    """Return True if the content of a single file says that it is a skill, so that a README beside skills is not read as a bad skill."""
+    """Return True if the content of a single file says that it is a skill, so that a README next to skills is not read as a bad skill."""
     if name.endswith(".md"):
         return _is_markdown_skill(data)
     if name.endswith(".json"):

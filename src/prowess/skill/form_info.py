@@ -1,6 +1,6 @@
 """The forms that a skill can come in: one row of `FORMS` for each.
 
-Code that has to know something about a form asks its row (`form_info`), never a list of its own: a plugin adds a form by
+Code that has to know something about a form asks its row (`form_info`), never its own list: a plugin adds a form by
 adding a row (`add_form`). The code of a form is imported when it is first needed, since most processes meet one or two.
 """
 
@@ -78,7 +78,7 @@ _DOCUMENT, _MANIFEST = ("skill.md",), ("skill.json",)
 # fmt: off
 _BUILT_IN = (
     FormInfo(name="native", markers=_DOCUMENT, is_data=False, has_needs=True, is_descriptor=False, load=_module("native")),
-    # The two that a document claims by a field of its own come before the one that takes every SKILL.md.
+    # The two that a document claims by its own field come before the one that takes every SKILL.md.
     FormInfo(name="bernstein", markers=_DOCUMENT, is_data=False, has_needs=False, is_descriptor=False, load=_module("bernstein")),
     FormInfo(name="agentcy", markers=_DOCUMENT, is_data=False, has_needs=False, is_descriptor=False, load=_module("agentcy")),
     FormInfo(name="agentskills", markers=_DOCUMENT, is_data=False, has_needs=False, is_descriptor=False,

@@ -4,7 +4,7 @@
 (`reference`, `script`, `asset`) leave it empty; the bytes are read from the package by `path`.
 Settings of an artifact that no field here stands for are kept in `metadata`.
 
-Code that has to know something about a kind asks its row (`kind_info`), never a list of its own: a plugin adds a kind by
+Code that has to know something about a kind asks its row (`kind_info`), never its own list: a plugin adds a kind by
 adding a row (`add_kind`).
 """
 
@@ -225,7 +225,7 @@ class KindInfo:
     writes: str
     """The default suffix of its file."""
     root_files: tuple[str, ...]
-    """Files outside `folder`, beside SKILL.md, that are of this kind."""
+    """Files outside `folder`, next to SKILL.md, that are of this kind."""
     is_file: bool
     """True if the artifact stands for a file, whose bytes stay in the package; `content` is empty."""
     in_prompt: bool

@@ -346,7 +346,7 @@ def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
 
 def _request_host(artifact: HttpCall) -> str:
     """Return the host of a request, which no input can change; '' if it cannot be determined."""
-    from prowess.skill.declarations import request_url  # brings the schemas, which most commands do not need
+    from prowess.skill.declarations import request_url  # imports the schemas, which most commands do not need
 
     try:
         parts = urlsplit(request_url(artifact))

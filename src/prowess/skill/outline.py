@@ -97,7 +97,7 @@ class SkillOutline:
     def find_file(self, kind: Kind, name: str) -> str | None:
         """Return the path of a reference or script by its name or exact path, also outside of `references/` and `scripts/`.
 
-        Many skills have documents beside SKILL.md and scripts in folders of their own. What could run counts as a script only.
+        Many skills have documents next to SKILL.md and scripts in their own folders. What could run counts as a script only.
         """
         part = self.file_part(kind, name)
         if part is not None:

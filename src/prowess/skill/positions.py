@@ -90,7 +90,7 @@ def _is_in_sidecar(problem: Problem, reading: Reading) -> bool:
     if reading.document and (field in reading.document.lines or outer in reading.document.lines):
         return False
     names = {artifact.name for artifact in reading.skill.artifacts} if reading.skill else set[str]()
-    # The settings of an artifact, such as `check.assertions[0]`, are in the sidecar; its content is in a file of its own.
+    # The settings of an artifact, such as `check.assertions[0]`, are in the sidecar; its content is in its own file.
     return outer in _find_sidecar_fields(reading.package) or (outer in names and outer != field)
 
 
@@ -132,7 +132,7 @@ def _find_entry_line(lines: list[str], position: int, name: str) -> int | None:
 
 
 def _find_start(text: str, field: str) -> int:
-    """Return where the value of a field begins in its line; without a value, or for another line, where the text does."""
+    """Return where the value of a field starts in its line; without a value, or for another line, where the text does."""
     begin = len(text) - len(text.lstrip())
     key, colon, value = text.partition(":")
     if not colon or not field or key.strip().strip("\"'") != field.partition(".")[0] or not value.strip():

@@ -61,7 +61,7 @@ def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -
 def render_block(tag: str, text: str, *, attributes: str = "", comment: str = BLOCK_MARK) -> str:
     """Render one of our blocks. Tags of ours in the text are neutralized."""
     body = to_prompt_text(text)
-    # The closing tag must begin a line; otherwise it would not be found again.
+    # The closing tag must start a line; otherwise it would not be found again.
     end = "" if not body or body.endswith("\n") else "\n"
     return f"<{tag}{attributes}>\n<!-- {comment} -->\n{body}{end}</{tag}>"
 

@@ -162,7 +162,7 @@ def _blank_strings(text: str) -> str:
             removed_chars += len(sign)
             continue
         parts.append(sign)
-        # A backslash at the end of a line is a token of its own here, so that it does not end the expression.
+        # A backslash at the end of a line is a separate token here, so that it does not end the expression.
         depth += (sign in "[({") - (sign in "])}")
         if mark.start() - expression_start - removed_chars > MAX_EXPRESSION_CHARS or depth > MAX_BRACKET_DEPTH:
             raise _NotCheckedError

@@ -1,4 +1,4 @@
-"""The version of the code that reads skills, stored beside everything that is derived from a package.
+"""The version of the code that reads skills, stored next to everything that is derived from a package.
 
 A digest says which files a row was derived from, but not how they were read. Without the reader version, a Prowess that
 reads a file differently would never reach the skills that are stored already: their digests do not change.

@@ -182,7 +182,7 @@ def _compile_text(text: bytes) -> Schema:
     import jsonschema_rs
 
     try:
-        # A copy of its own, with each part once, so that identities in `schema_cost` stand for parts.
+        # A separate copy, with each part once, so that identities in `schema_cost` stand for parts.
         source = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise _schema_problem("schema-invalid", f"The schema is not valid JSON: {_shorten(str(error))}.") from error

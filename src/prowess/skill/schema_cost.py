@@ -301,7 +301,7 @@ def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
 
 def _strong_components(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator[list[int]]:
     """Yield the groups of parts that lead to each other, each after all groups that it leads to: Tarjan's algorithm."""
-    # With a stack of its own instead of recursion: a path through references may be longer than Python's recursion
+    # With its own stack instead of recursion: a path through references may be longer than Python's recursion
     # limit.
     order: dict[int, int] = {top: 0}
     low: dict[int, int] = {top: 0}

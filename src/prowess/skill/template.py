@@ -1,7 +1,7 @@
 """Read templates without rendering them: check that they can be parsed safely, and find the variables that they expect.
 
 MiniJinja's parser recurses once for every operator of a chain and every bracket, and a stack overflow ends the process. So
-every template is measured first, in one pass over its tags, with the parser's own rules for where a tag begins and ends.
+every template is measured first, in one pass over its tags, with the parser's own rules for where a tag starts and ends.
 Unclosed tags are left for the parser to reject.
 """
 
@@ -77,7 +77,7 @@ def find_mustache_variables(template: str) -> frozenset[str]:
     """
     names: set[str] = set()
     opened: list[MustacheTag] = []
-    within = 0  # how many sections are open whose items may have names of their own
+    within = 0  # how many sections are open whose items may have their own names
     for tag in parse_mustache(template):
         if tag.sign in _UNSUPPORTED:
             raise syntax_error(f"{_UNSUPPORTED[tag.sign]} are not supported", tag.line)

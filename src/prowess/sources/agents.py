@@ -74,7 +74,7 @@ def user_skills_folder(agent: str, home: Path, environment: Mapping[str, str]) -
 
 
 def detect_agents(base: Path, *, home: Path, environment: Mapping[str, str], user: bool) -> tuple[str, ...]:
-    """Return the agents to install for if none is named: the shared folder, and every agent with a folder of its own here.
+    """Return the agents to install for if none is named: the shared folder, and every agent with its own folder here.
 
     An agent counts if the hidden folder for its settings exists, such as `.claude`.
     """

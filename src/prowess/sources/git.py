@@ -66,7 +66,7 @@ async def _fetch_from(reference: SourceReference, context: FetchContext, last: S
 
 
 def _cache_name(url: str, *, credentials: bool) -> str:
-    # Apart for fetches without credentials: they must not see objects that somebody's credentials have brought.
+    # Apart for fetches without credentials: they must not see objects that someone's credentials have brought.
     return hashlib.sha256(f"{credentials}\0{url}".encode()).hexdigest()[:40]
 
 
@@ -132,7 +132,7 @@ def _moved_warning(old: str, new: str) -> Problem:
 
 
 def _address_warnings(url: str, last: SourceState | None) -> tuple[Problem, ...]:
-    # After a move, its old name can be taken by somebody else: it no longer redirects then.
+    # After a move, its old name can be taken by someone else: it no longer redirects then.
     if last is None or not last.url or last.url == url:
         return ()
     message = f"The skills came from {last.url} before, and now come from {url}."

@@ -187,7 +187,7 @@ class GitProgram:
                 raise TooLarge(f"{self._shown} sends too many messages.", hint="Check the address.")
             if not ready:
                 if is_over:
-                    return  # killed by somebody else, and a helper still holds the pipe
+                    return  # killed by someone else, and a helper still holds the pipe
                 continue
             data = os.read(descriptor, _CHUNK)
             if not data:

@@ -27,7 +27,7 @@ _LEFT_OUT_FILES = frozenset({"metadata.json"})
 _LEFT_OUT_FOLDERS = frozenset({".git", "__pycache__", "__pypackages__"})
 
 PlaceState = Literal["free", "ours", "same", "edited", "foreign"]
-"""The state of a place: nothing, our files, the same files by somebody else, ours but edited, or something else."""
+"""The state of a place: nothing, our files, the same files by someone else, ours but edited, or something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

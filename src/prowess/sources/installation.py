@@ -133,7 +133,7 @@ class Installation:
         return found
 
     def obstacles(self, new: NewSkill, before: KnownSkill | None) -> list[Obstacle]:
-        """Return what installing a skill would overwrite: files of somebody else, and edited files.
+        """Return what installing a skill would overwrite: files of someone else, and edited files.
 
         `before` is the skill as it is installed now.
         """
@@ -164,7 +164,7 @@ class Installation:
                 folder.mkdir(parents=True, exist_ok=True)
                 known = _identify(folder)
                 with locked(folder):
-                    # The last skill of a user may be removed meanwhile, and the folder with it: then another one is locked.
+                    # The last skill of a user may be removed in the meantime, and the folder with it: then another one is locked.
                     if _identify(folder) != known:
                         continue
                     if self.base.skills_lock.parent != folder and self.base.skills_lock.parent.is_dir():
@@ -192,7 +192,7 @@ class Installation:
     def install(self, new: Sequence[NewSkill], *, discard_changes: bool = False) -> dict[str, InstalledSkill]:
         """Install or update skills, and return their entries by name.
 
-        Raise `Conflict` before anything is changed if a file of somebody else is in the way, or, without `discard_changes`, if
+        Raise `Conflict` before anything is changed if a file of someone else is in the way, or, without `discard_changes`, if
         installed files were edited, and `Refused` if a link leads out of the project.
         """
         with self._changing() as made:
@@ -208,7 +208,7 @@ class Installation:
             try:
                 return self._install(new, known, made)
             except (ProwessError, OSError):
-                # Such as a full disk: what was begun is finished or undone now, if that is possible.
+                # Such as a full disk: what was started is finished or undone now, if that is possible.
                 with suppress(ProwessError, OSError):
                     self._recover()
                 raise

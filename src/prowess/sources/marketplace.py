@@ -50,7 +50,7 @@ async def fetch_marketplace(
 
     `key` is the public key that must have signed the index, by default the one of `last`; without either, the key of this
     index is remembered. `token` is sent to a private registry. `seconds` is the deadline of each request; after one that
-    misses it, no other one begins.
+    misses it, no other one starts.
 
     Raise `Refused` for another key, an invalid signature, an older or expired index, and a package that is not the one of the
     index; then nothing may be changed. A skill that could not be downloaded or read is `unreadable`, and if it may come back
@@ -73,7 +73,7 @@ async def fetch_marketplace(
     if found.unchanged and trusted:
         return _unchanged(trusted, now)
     index, signer = await offload(open_index, found.body, pinned)
-    # Of the signed content alone. Anybody can change what is around it, and the next index would then look like a second one.
+    # Of the signed content alone. Anyone can change what is around it, and the next index would then look like a second one.
     revision = hashlib.sha256(index.model_dump_json().encode()).hexdigest()
     if last:
         _check_order(index, revision, last)
@@ -166,7 +166,7 @@ class _Downloads:
             )
         stored = await offload(self._find_stored, entries)
         tasks = (self._fetch(entry, index.registry) for entry in entries if entry.name not in stored)
-        # All are awaited, so that no download goes on after an error.
+        # All are awaited, so that no download continues after an error.
         results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):

@@ -112,7 +112,7 @@ def verify(digest: str, signature: bytes, keys: Collection[str] = ()) -> Signer:
 
     Raise `Refused` if the signature does not match the digest or was made with another key, `Invalid` if it is malformed, and
     `Unavailable` if the package that verifies signatures is not installed. Without `keys` the result only says which key
-    signed, not that anybody trusts it.
+    signed, not that anyone trusts it.
     """
     document = _parse(signature)
     if kind_of(signature) != "ed25519":
@@ -137,7 +137,7 @@ def verify(digest: str, signature: bytes, keys: Collection[str] = ()) -> Signer:
 def verify_signer(digest: str, signature: bytes, expected: ExpectedSigner) -> Signer:
     """Return the signer of a package if it is the expected one.
 
-    Raise `Refused` if it is anybody else, `Invalid` for something malformed, and `Unavailable` without the package that
+    Raise `Refused` if it is anyone else, `Invalid` for something malformed, and `Unavailable` without the package that
     verifies the signature.
     """
     if expected.identity.startswith(_PREFIX):

@@ -1,7 +1,7 @@
 """The signed index of a registry: every version of every package with its digest, in one document with one signature.
 
 The document is a DSSE envelope (`payload`, `payloadType`, `signatures`), so that exactly the signed bytes are parsed. Its
-fields stop what a registry, or somebody between it and the client, could do with packages that were once published:
+fields stop what a registry, or someone between it and the client, could do with packages that were once published:
 
 | attack | field |
 |---|---|
@@ -113,7 +113,7 @@ def make_index(
 
 
 def sign_index(index: RegistryIndex, private_key: str, entries: Iterable[str] = ()) -> bytes:
-    """Return an index as a signed envelope. `entries` are versions as JSON, in place of those of the index."""
+    """Return an index as a signed envelope. `entries` are versions as JSON, instead of those of the index."""
     written = list(entries)
     head = index.model_dump_json(by_alias=True, exclude={"versions"} if written else None)
     # A registry with thousands of versions signs an index at each publication. Reading and writing every entry again would

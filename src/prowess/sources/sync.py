@@ -3,7 +3,7 @@
 The rules are the same for every kind of source:
 
 - Files that are stored already are not written again, and a skill that cannot be read or is not valid stops no other one.
-- A skill that somebody edited or deleted here is never touched. It is a conflict if the source changed it too.
+- A skill that someone edited or deleted here is never touched. It is a conflict if the source changed it too.
 - A slug that another skill has, in the scope or in one that it would hide, is a conflict: nothing is shadowed.
 - A skill that the source no longer has is deleted, with its versions kept, if nobody edited it. Nothing counts as removed if
   the source may have more skills than were fetched, or has none at all.
@@ -147,7 +147,7 @@ class _Planner:
         change = PlannedChange(
             status="unchanged", path=skill.path, digest=package.digest, revision=skill.revision, origin=skill.origin
         )
-        # Exactly what was delivered before was valid then. It makes no difference if somebody edited the skill: there is
+        # Exactly what was delivered before was valid then. It makes no difference if someone edited the skill: there is
         # nothing new to offer.
         if known is not None and known.digest == package.digest and known.slug not in self.take | self.seen:
             self.seen.add(known.slug)
@@ -168,7 +168,7 @@ class _Planner:
     def _compare(self, change: PlannedChange, slug: str) -> PlannedChange:
         item, now = self.stored.items.get(slug), self.stored.digests.get(slug)
         if now == change.digest:
-            # The same files that somebody imported here stay theirs.
+            # The same files that someone imported here stay theirs.
             return change if item else replace(change, reading=None, message="These files are stored here already.")
         change = replace(change, replaces=now or "")
         if item is not None and now != item.digest and slug not in self.take:
@@ -258,7 +258,7 @@ class Writer:
             results |= {(change.path, change.slug): change for change in self._remove(portion)}
             done += len(portion)
             step(done, total)
-        # Skills that moved inside the source, or that somebody here brought to the same state, need no write of their own.
+        # Skills that moved inside the source, or that someone here brought to the same state, need no write of their own.
         self._remember(plan)
         return [results[change.path, change.slug] for change in plan.changes]
 
@@ -278,7 +278,7 @@ class Writer:
     def _request(self, change: PlannedChange) -> SaveRequest:
         return SaveRequest(
             reading=_reading_of(change),
-            # Against the files that were compared: an edit that happens meanwhile wins.
+            # Against the files that were compared: an edit that happens in the meantime wins.
             expected=change.replaces or None,
             actor=self.label,
             note=f"{self.source.name} {change.revision or self.source.revision}".strip()[:200],

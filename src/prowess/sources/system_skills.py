@@ -1,7 +1,7 @@
 """Newer versions of the skills that come with Prowess, from a registry whose key the operator has pinned for this.
 
 The skills of the installed package are the seed and the floor: a refresh replaces one of them only by a newer version of the
-same name, signed with the pinned key, and never adds a name. The result is a complete folder beside the installed one. It is
+same name, signed with the pinned key, and never adds a name. The result is a complete folder next to the installed one. It is
 used only if everything in it is either signed or the same as installed now; after an update of Prowess, the installed
 skills count until the next refresh.
 """

@@ -81,7 +81,7 @@ def content_revision(body: bytes) -> str:
 
 
 def moved_warning(last: SourceState | None, state: SourceState) -> tuple[Problem, ...]:
-    """Return a warning if a source is now served by another host: somebody else may control it."""
+    """Return a warning if a source is now served by another host: someone else may control it."""
     before, after = (parse_target(url).shown if url else "" for url in (last.url if last else "", state.url))
     if not before or before == after:
         return ()
@@ -123,7 +123,7 @@ def _read_packages(file: Download, address: str, limits: Limits) -> list[Package
             hint="Use the URL of a SKILL.md, a .json or .yaml package, or a .zip or .tar.gz archive.",
         )
     stem = name[: -len(suffix)] if name.lower().endswith(suffix) else name
-    # Without a name of its own, a file is named after its folder, and at the top of a site after the site.
+    # Without its own name, a file is named after its folder, and at the top of a site after the site.
     if not stem or is_skill_md(name):
         stem = _folder_name(address) or parse_target(address).host.replace(".", "-")
     path = name if name.lower().endswith(suffix) else f"{name}{suffix}" if name else f"SKILL{suffix}"

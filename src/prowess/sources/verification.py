@@ -74,7 +74,7 @@ def verify(
 ) -> list[VerifiedSkill]:
     """Compare installed skills with the lock files. Changes nothing.
 
-    Without names, folders beside them that no lock file records are reported, too. With `signer`, a skill that anybody else
+    Without names, folders next to them that no lock file records are reported, too. With `signer`, a skill that anyone else
     has signed, or nobody, differs.
     """
     skills = installation.find(names)
@@ -95,7 +95,7 @@ def _verify_skill(installation: Installation, skill: KnownSkill, expected: Expec
     if entry.pending:
         message = "a change was interrupted; run `prowess update` or `prowess remove`"
         differences.append(Difference(kind="lock", path="", message=message))
-    # Somebody who works on a skill of their own edits the installed files as well, so that is only noted.
+    # Someone who works on a skill of their own edits the installed files as well, so that is only noted.
     is_own = entry.pin.type == "local"
     for place in installation.places(skill):
         differences += _verify_place(place, installation.base, skill.folder, entry, is_own=is_own)
@@ -151,7 +151,7 @@ def compare(
 def _verify_signature(entry: InstalledSkill, expected: ExpectedSigner | None) -> tuple[str, list[Difference]]:
     if entry.signature is None:
         return "absent", [_NOT_SIGNED] if expected else []
-    # Anybody who can change the files can change the lock file. Only these exact files make the digest that was signed.
+    # Anyone who can change the files can change the lock file. Only these exact files make the digest that was signed.
     if compute_digest(entry.source_manifest) != entry.source_digest or not all(map(is_left_out, entry.left_out)):
         message = "the signature does not cover the files in the lock file; run `prowess update`"
         return "wrong", [Difference(kind="signature", path="", message=message)]

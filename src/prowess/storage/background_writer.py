@@ -16,7 +16,7 @@ IDLE_POLL_SECONDS = 0.02
 """How long the thread keeps polling after a write. Items that may wait this long need not wake it, which is cheaper."""
 
 SECOND_THREAD_ITEMS = 100
-"""If this many items are due while a batch is being written, a second thread prepares the next batch meanwhile."""
+"""If this many items are due while a batch is being written, a second thread prepares the next batch in the meantime."""
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item = TypeVar("Item")
@@ -47,7 +47,7 @@ class BackgroundWriter(Generic[Item, Prepared]):
     """Passes queued items to `prepare`, and its result to `write`, in a background thread. Neither may raise.
 
     The thread starts with the first item. Batches are written one at a time, in the order in which they were taken; under
-    load a second thread prepares the next batch meanwhile. Everything queued at a normal exit is written. A forked child
+    load a second thread prepares the next batch in the meantime. Everything queued at a normal exit is written. A forked child
     starts with an empty queue, because the parent writes its own items.
     """
 
@@ -70,7 +70,7 @@ class BackgroundWriter(Generic[Item, Prepared]):
     def forget(self) -> None:
         """Drop the queue and the thread, as a forked child must."""
         self._backlog.clear()
-        # New locks: one that another thread of the parent held during the fork would stay locked in the child for ever.
+        # New locks: one that another thread of the parent held during the fork would stay locked in the child forever.
         # The lock itself, because entering it through the condition takes four times as long, and every item needs it.
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
@@ -127,7 +127,7 @@ class BackgroundWriter(Generic[Item, Prepared]):
     def _start(self) -> None:
         self._looks_at = 0.0
         self._thread = self._started(self._run)
-        # Unregister first: a forked child inherits the registration and starts a thread of its own.
+        # Unregister first: a forked child inherits the registration and starts its own thread.
         atexit.unregister(self.close)
         atexit.register(self.close)
 

@@ -1,6 +1,6 @@
 """Copy a SQLite database while others write to it, and put such a copy back in place.
 
-A backup is one SQLite file with everything that was committed when it began. It does not contain the key of the
+A backup is one SQLite file with everything that was committed when it started. It does not contain the key of the
 installation (see `seals`), so that a backup does not let anyone forge rows.
 """
 
@@ -66,13 +66,13 @@ class Restored:
 def back_up(source: Path, target: Path, seals: Seals, *, replace: bool = False) -> Contents:
     """Write a copy of a SQLite database to a new file with mode 0600, and return what it contains. Blocking.
 
-    Others can write meanwhile; the copy has one consistent state. Raise `NotFound` if there is no database, `Invalid` if
+    Others can write in the meantime; the copy has one consistent state. Raise `NotFound` if there is no database, `Invalid` if
     the target is the database, `Conflict` if it exists and `replace` is not set, and `Unavailable` if the copy cannot be written or is damaged.
     """
     if not source.exists():
         raise NotFound(f"There is no database at {str(source)!r}.", hint="Run `prowess doctor` to see where it is.")
     if target.exists() and target.samefile(source):
-        # Programs that have it open would go on writing to a file without a name.
+        # Programs that have it open would continue writing to a file without a name.
         raise Invalid(f"{str(target)!r} is the database itself.", hint="Choose another file for the backup.")
     if target.exists() and not replace:
         raise Conflict(f"{str(target)!r} already exists.", hint="Choose another name, or overwrite it with --replace.")
@@ -83,7 +83,7 @@ def back_up(source: Path, target: Path, seals: Seals, *, replace: bool = False) 
 
 
 def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, any_key: bool = False) -> Restored:
-    """Put a backup in place of a database, after checking all of it, and return what it contains. Blocking.
+    """Replace a database with a backup, after checking all of it, and return what it contains. Blocking.
 
     The database that was there is kept under another name. Raise `NotFound` if there is no backup, `Conflict` if there is a
     database and `replace` is not set, `Invalid` or `Refused` if the file is not a sound backup, and `Unavailable` if another
@@ -171,14 +171,14 @@ def _names_beside(path: Path) -> list[str]:
 
 @contextmanager
 def _temporary_copy(source: Path, target: Path) -> Generator[Path]:
-    """Copy a database to a new file beside the target, for the owner only; remove it in the end unless it was moved."""
+    """Copy a database to a new file next to the target, for the owner only; remove it in the end unless it was moved."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         _remove_leftovers(target)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with closing(_connect(source, "rw")) as database, closing(sqlite3.connect(path)) as copy:
             # All pages in one step: with several, the copy starts again whenever another process writes. The write-ahead
-            # log lets others write meanwhile.
+            # log lets others write in the meantime.
             database.backup(copy)
             # A backup must not need side files.
             copy.execute("PRAGMA journal_mode=DELETE")
@@ -216,7 +216,7 @@ def _move_into_place(copy: Path, target: Path, *, replace: bool) -> None:
         copy.replace(target)
     else:
         try:
-            os.link(copy, target)  # unlike a rename, it fails if somebody has made that file meanwhile
+            os.link(copy, target)  # unlike a rename, it fails if someone has made that file in the meantime
         except FileExistsError as error:
             raise Conflict(f"{str(target)!r} already exists.", hint="Choose another name.") from error
     folder = os.open(target.parent, os.O_RDONLY)
@@ -254,6 +254,6 @@ def _set_aside(target: Path) -> Path | None:
 
 
 def _side_files(path: Path) -> list[Path]:
-    """Return the logs beside a database. A killed process leaves them, and SQLite applies them to any file of that name."""
+    """Return the logs next to a database. A killed process leaves them, and SQLite applies them to any file of that name."""
     named = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
     return [side for side in named if side.exists()]

@@ -44,7 +44,7 @@ def get_package(
     if missing:
         raise _missing_bytes(missing[0]) if compute_digest(manifest) == digest else changed_bytes(slug)
     files = [File(path=entry.path, content=blobs[entry.sha256], mode=entry.mode) for entry in manifest]
-    # Somebody else may have written the name, which becomes the name of a folder when the skill is exported.
+    # Someone else may have written the name, which becomes the name of a folder when the skill is exported.
     package = Package(name=name if is_plain(name) else slug, files=tuple(sorted(files, key=lambda file: file.path)))
     # Computed from the bytes themselves: it covers the paths and modes of the manifest and the content of each blob.
     if package.digest != digest:

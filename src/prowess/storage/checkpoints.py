@@ -40,7 +40,7 @@ def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
-    """Return the owner's checkpoints whose trace id begins with this prefix; at most two, which make it ambiguous."""
+    """Return the owner's checkpoints whose trace id starts with this prefix; at most two, which make it ambiguous."""
     return [CheckpointRow(**row) for row in connection.execute(sql.find(trace_id).limit(2), owner.key).mappings()]
 
 

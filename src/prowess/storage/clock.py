@@ -37,7 +37,7 @@ def parse_moment(text: str) -> str:
 
 
 def start_of_day(moment: str, days_before: int) -> str:
-    """Return the midnight, in UTC, that began the day so many days before a time."""
+    """Return the midnight, in UTC, that started the day so many days before a time."""
     day = datetime.fromisoformat(moment).astimezone(UTC) - timedelta(days=days_before)
     return _format(day.replace(hour=0, minute=0, second=0, microsecond=0))
 

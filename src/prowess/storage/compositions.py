@@ -75,7 +75,7 @@ def add(connection: sa.Connection, row: CompositionRow) -> None:
 
 
 def find(connection: sa.Connection, owner: Owner, prefix: str) -> list[CompositionRow]:
-    """Return the owner's compositions whose id begins with a prefix; at most two, which make it ambiguous."""
+    """Return the owner's compositions whose id starts with a prefix; at most two, which make it ambiguous."""
     query = sa.select(compositions).where(_is_own(owner), _C.id.startswith(prefix, autoescape=True)).limit(2)
     return read_rows(connection, query, CompositionRow)
 
@@ -83,7 +83,7 @@ def find(connection: sa.Connection, owner: Owner, prefix: str) -> list[Compositi
 def list_compositions(
     connection: sa.Connection, owner: Owner, *, created_by: str = "", state: str = "", limit: int
 ) -> list[CompositionRow]:
-    """Return the owner's compositions, the last changed first; with `created_by`, only those that this actor began."""
+    """Return the owner's compositions, the last changed first; with `created_by`, only those that this actor started."""
     query = sa.select(compositions).where(_is_own(owner))
     query = query.where(_C.created_by == created_by) if created_by else query
     query = query.where(_C.state == state) if state else query

@@ -63,7 +63,7 @@ def has_connectors(connection: sa.Connection, organization_id: str) -> bool:
 
 
 def put_connector(connection: sa.Connection, row: ConnectorRow) -> bool:
-    """Store a connector, in place of the one of its name; return False if it replaced one."""
+    """Store a connector, replacing the one with its name; return False if it replaced one."""
     this = (_C.organization_id == row.organization_id, _C.name == row.name)
     changed = sa.update(connectors).where(*this).values(config=row.config, updated_at=row.updated_at)
     if connection.execute(changed).rowcount:
@@ -87,7 +87,7 @@ def list_grants(connection: sa.Connection, owner: Owner) -> list[ConnectorGrant]
 
 
 def put_grants(connection: sa.Connection, grants: Sequence[ConnectorGrant]) -> None:
-    """Store permissions, each in place of an earlier one for the same tool."""
+    """Store permissions, each replacing an earlier one for the same tool."""
     for grant in grants:
         values = row_values(grant)
         keys = [column for column in _G if column.primary_key]
@@ -104,7 +104,7 @@ def remove_grants(connection: sa.Connection, owner: Owner, connector: str, tools
 
 
 def remove_all_grants(connection: sa.Connection, organization_id: str, connector: str) -> None:
-    """Remove everybody's permissions for a connector."""
+    """Remove everyone's permissions for a connector."""
     connection.execute(
         sa.delete(connector_grants).where(_G.organization_id == organization_id, _G.connector == connector)
     )

@@ -136,7 +136,7 @@ def get_conversation(connection: sa.Connection, owner: Owner, conversation_id: s
 def list_conversations(
     connection: sa.Connection, owner: Owner, *, created_by: str = "", limit: int
 ) -> list[ConversationRow]:
-    """Return the owner's conversations, the last active first; with `created_by`, only those that this actor began."""
+    """Return the owner's conversations, the last active first; with `created_by`, only those that this actor started."""
     query = sa.select(*raw_columns(_C)).where(owner_condition(conversations))
     query = query.where(_C.created_by == created_by) if created_by else query
     query = query.order_by(_C.updated_at.desc(), _C.id).limit(limit)
@@ -166,7 +166,7 @@ def set_title(connection: sa.Connection, owner: Owner, conversation_id: str, tit
 def take_lease(connection: sa.Connection, conversation_id: str, values: Mapping[str, Any]) -> bool:
     """Lock a conversation for a turn and change these columns, the holder of the lease among them.
 
-    Return False, with nothing changed, if somebody else works on a turn.
+    Return False, with nothing changed, if someone else works on a turn.
     """
     changed = {"lease_until": seconds_from_now(LEASE_SECONDS), "state": "running", **values}
     return connection.execute(_TAKE, {"which": conversation_id, "moment": now(), **changed}).rowcount == 1

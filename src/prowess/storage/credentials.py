@@ -16,7 +16,7 @@ from prowess.storage.owner import Owner
 from prowess.storage.people import memberships, organizations, sign_in_codes, tokens, users, web_sessions
 from prowess.storage.rows import CompiledSelect
 
-TOKEN_PREFIX = "prw_"  # noqa: S105  (how every token begins, so that people and secret scanners recognize one)
+TOKEN_PREFIX = "prw_"  # noqa: S105  (how every token starts, so that people and secret scanners recognize one)
 _ID_CHARS = 16
 _NEVER = "9999"
 """Later than every time, as text."""

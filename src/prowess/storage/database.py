@@ -212,7 +212,7 @@ class Database:
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Let all reads that this thread makes inside the block share one transaction."""
-        # Inside another snapshot of this thread, the outer one goes on.
+        # Inside another snapshot of this thread, the outer one continues.
         return nullcontext() if self.has_snapshot else Snapshot(self._begin(False), self._snapshot)
 
     def raise_translated(self, error: BaseException) -> None:
@@ -332,7 +332,7 @@ class DeferredDatabase:
     def read(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection that sees one state of the database throughout."""
         opened = self._opened
-        # A snapshot stays on the file that was checked when it began.
+        # A snapshot stays on the file that was checked when it started.
         database = opened[0] if opened is not None and opened[0].has_snapshot else self._current()[0]
         return database.read()
 

@@ -49,11 +49,11 @@ def display_url(url: str) -> str:
 
 
 def check_sqlite_file(path: str) -> None:
-    """Raise `Unavailable` if a pipe, a socket or a device is in the place of a database or of a file beside it.
+    """Raise `Unavailable` if a pipe, a socket or a device is in the place of a database or of a file next to it.
 
-    SQLite opens all of them, and opening or reading a pipe waits until somebody writes to it.
+    SQLite opens all of them, and opening or reading a pipe waits until someone writes to it.
     """
-    path = os.path.realpath(path)  # SQLite looks for its side files beside the file itself, not beside a link to it
+    path = os.path.realpath(path)  # SQLite looks for its side files next to the file itself, not next to a link to it
     for suffix in _SIDE_FILES:
         try:
             mode = os.stat(path + suffix).st_mode  # noqa: PTH116  (no `Path` for every connection)

@@ -142,7 +142,7 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
     # A raw cursor's unique violation; SQLAlchemy's own cursors wrap it.
     if state.startswith("23") or name.startswith(("SQLITE_CONSTRAINT", "SQLITE_MISMATCH")):
         return _conflict(location)
-    # sqlite3 gives extended names, such as SQLITE_BUSY_SNAPSHOT, which begin with the name of the primary code.
+    # sqlite3 gives extended names, such as SQLITE_BUSY_SNAPSHOT, which start with the name of the primary code.
     for code, (what, hint) in _SQLITE_ERRORS.items():
         if name.startswith(code):
             return Unavailable(f"The database {location} {what}.", hint=hint)

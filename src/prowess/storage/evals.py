@@ -88,7 +88,7 @@ _put_score = insert_or_update(eval_scores, "created_at", "run_id", "score", "det
 
 
 def add_run(connection: sa.Connection, row: EvalRunRow) -> None:
-    """Store a run that begins."""
+    """Store a run that starts."""
     insert_row(connection, eval_runs, row)
 
 
@@ -105,7 +105,7 @@ def claim_run(connection: sa.Connection, row: EvalRunRow) -> bool:
 
 
 def find_runs(connection: sa.Connection, organization_id: str, user_id: str | None, prefix: str) -> list[EvalRunRow]:
-    """Return the runs whose id begins with this prefix; at most two, which make it ambiguous.
+    """Return the runs whose id starts with this prefix; at most two, which make it ambiguous.
 
     With `user_id`, only runs of this user.
     """
@@ -192,7 +192,7 @@ def find_cached(connection: sa.Connection, owner: Owner, keys: Sequence[str]) ->
 
 
 def put_score(connection: sa.Connection, row: SkillScore) -> None:
-    """Store the score of a version, in place of an older one of the same version."""
+    """Store the score of a version, replacing an older one of the same version."""
     connection.execute(_put_score(connection), row_values(row))
 
 
@@ -213,7 +213,7 @@ def read_scores(
 
 
 def remove_runs(connection: sa.Connection, organization_id: str, before: str, *, limit: int) -> int:
-    """Delete runs that began before a time, with their results; return how many. Scores stay."""
+    """Delete runs that started before a time, with their results; return how many. Scores stay."""
     old = sa.select(_R.id).where(_R.organization_id == organization_id, _R.created_at < before).limit(limit)
     ids = list(connection.execute(old).scalars())
     connection.execute(sa.delete(eval_results).where(_C.run_id.in_(ids)))

@@ -94,7 +94,7 @@ job_workers = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     *texts("process", "place", "started_at", "seen_at"),
-    sa.Column("claimed_at", sa.Text),  # when another worker began to take over its jobs
+    sa.Column("claimed_at", sa.Text),  # when another worker started to take over its jobs
 )
 
 _T, _I, _W = jobs.c, job_items.c, job_workers.c
@@ -135,7 +135,7 @@ def get(connection: sa.Connection, job_id: str) -> JobRow | None:
 
 
 def find(connection: sa.Connection, organization_id: str, user_id: str | None, name: str) -> list[JobRow]:
-    """Return the jobs with this name, or whose id begins with this prefix; at most two, which make it ambiguous.
+    """Return the jobs with this name, or whose id starts with this prefix; at most two, which make it ambiguous.
 
     With `user_id`, only the jobs of this user.
     """
@@ -198,7 +198,7 @@ def read_attempts(connection: sa.Connection, job_ids: Sequence[str]) -> dict[str
 
 
 def list_lost(connection: sa.Connection, *, places: Sequence[str], before: str) -> list[JobRow]:
-    """Return jobs that have been queued since before a time, and no worker has begun."""
+    """Return jobs that have been queued since before a time, and no worker has started."""
     # Another program may have written a kind that no worker knows.
     lost = sa.and_(_T.kind.in_(get_args(JobKind)), _T.state == "queued", _T.place.in_(places), _T.queued_at < before)
     return read_rows(connection, sa.select(jobs).where(lost).limit(100), JobRow)
@@ -291,7 +291,7 @@ def add_worker(connection: sa.Connection, worker_id: str, *, process: str, place
 
 
 def beat(connection: sa.Connection, worker_id: str) -> bool:
-    """Record that a worker is alive; return False if it was given up meanwhile."""
+    """Record that a worker is alive; return False if it was given up in the meantime."""
     return connection.execute(sa.update(job_workers).where(_W.id == worker_id).values(seen_at=now())).rowcount == 1
 
 

@@ -131,7 +131,7 @@ def read_events(
 ) -> list[Event]:
     """Return the next events after a number, in order, filtered by name, session and user if given.
 
-    A user also gets those that concern everybody.
+    A user also gets those that concern everyone.
     """
     key: dict[str, Any] = {"of": organization_id, "after": after, "most": limit, "session": session_id}
     key |= {"everyone": int(user_id is None), "user": user_id or ""}

@@ -1,6 +1,6 @@
 """Store organizations, users, memberships and identities, and define the tables of their credentials.
 
-People, organizations and tokens are deactivated or revoked, never removed, so that an id is never given to somebody
+People, organizations and tokens are deactivated or revoked, never removed, so that an id is never given to someone
 else. Secrets are stored as SHA-256 hashes: each has 256 random bits, so it cannot be guessed from its hash.
 """
 
@@ -34,7 +34,7 @@ users = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("name", sa.Text, nullable=False),
-    sa.Column("email", sa.Text, nullable=False),  # to show to people; it never identifies anybody
+    sa.Column("email", sa.Text, nullable=False),  # to show to people; it never identifies anyone
     *texts("created_at", "created_by"),
     sa.Column("deactivated_at", sa.Text),
 )

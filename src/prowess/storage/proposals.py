@@ -15,9 +15,9 @@ from prowess.storage.tables import belongs_to, count_rows, insert_row, is_older,
 ProposalState = Literal["running", "refused", "proposed", "approved", "rejected", "watching", "kept", "rolled_back"]
 
 TRIAL_SESSION = "optimize:"
-"""How the session of a trace begins whose run was a measurement of the optimizer, not work."""
+"""How the session of a trace starts whose run was a measurement of the optimizer, not work."""
 EVAL_SESSION = "eval:"
-"""How the session of a trace begins whose run was part of an evaluation."""
+"""How the session of a trace starts whose run was part of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def get(connection: sa.Connection, proposal_id: str) -> ProposalRow | None:
 
 
 def find(connection: sa.Connection, organization_id: str, user_id: str | None, prefix: str) -> list[ProposalRow]:
-    """Return the optimizations whose id begins with this prefix; at most two, which make it ambiguous."""
+    """Return the optimizations whose id starts with this prefix; at most two, which make it ambiguous."""
     own = belongs_to(proposals, organization_id, user_id)
     query = sa.select(proposals).where(own, _P.id.startswith(prefix, autoescape=True)).limit(2)
     return read_rows(connection, query, ProposalRow)

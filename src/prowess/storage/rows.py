@@ -217,7 +217,7 @@ class CompiledSelect:
 
 
 _LIST = "(__[POSTCOMPILE_"
-"""How SQLAlchemy begins the place of a list, before the number of its values is known."""
+"""How SQLAlchemy starts the place of a list, before the number of its values is known."""
 _LIST_PLACE = lazy_pattern(r"\(__\[POSTCOMPILE_\w+\]\)")
 
 

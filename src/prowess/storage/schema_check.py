@@ -113,7 +113,7 @@ def _is_newer(connection: sa.Connection, rows: Sequence[SchemaRow]) -> bool:
     """Return True if a newer Prowess made the tables, so that the caller can report that."""
     if not any(text == _VERSION_TABLE for _, _, _, text in rows):
         return False
-    # A file that somebody else made may have any number of rows.
+    # A file that someone else made may have any number of rows.
     numbers = fetch(connection, "SELECT version_num FROM alembic_version LIMIT 1")
     found = str(numbers[0][0]) if numbers else ""
     return found.isdigit() and int(found) > max(map(int, FINGERPRINTS))

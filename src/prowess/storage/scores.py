@@ -50,7 +50,7 @@ def read_file_scores(path: str, organization: str) -> list[SkillScore] | None:
         return []
     from prowess.storage.rows import (
         decode_object,
-    )  # brings the driver, which a list of skills without scores does not need
+    )  # imports the driver, which a list of skills without scores does not need
 
     return [
         SkillScore(

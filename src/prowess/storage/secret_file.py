@@ -85,7 +85,7 @@ def load_or_create_secret(path: Path, make: Callable[[], str] = lambda: secrets.
 def find_secret(path: Path, secret_key: str = "") -> str:
     """Return the secret for one purpose: derived from a shared key if there is one, otherwise that of the file.
 
-    The name of the file is the purpose: each one has a secret of its own, from which the key cannot be found.
+    The name of the file is the purpose: each one has its own secret, from which the key cannot be found.
     """
     if secret_key:
         return hmac.digest(secret_key.encode(), f"prowess:{path.name}".encode(), "sha256").hex()
@@ -93,7 +93,7 @@ def find_secret(path: Path, secret_key: str = "") -> str:
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Store a secret, in place of an older one, in a file that only the owner can read."""
+    """Store a secret, replacing an older one, in a file that only the owner can read."""
     try:
         _write_temporary(path, secret).replace(path)
     except OSError as error:

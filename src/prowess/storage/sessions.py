@@ -128,7 +128,7 @@ def open_session(
         if sql.INSERT.run(connection, [new]):
             return _get(connection, viewer, name)
         found = _get(connection, viewer, name)
-    # Another caller may have created it, and even closed it again, meanwhile.
+    # Another caller may have created it, and even closed it again, in the meantime.
     unchanged = {} if role else {"role": sql.sessions.c.role}  # leaving the role out must not lift its limits
     connection.execute(sql.REOPEN.values(**{**values, **unchanged}, closed_at=None), {"which": found.id})
     return _get(connection, viewer, found.id)

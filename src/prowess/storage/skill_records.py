@@ -68,7 +68,7 @@ def list_approvals(connection: sa.Connection, organization_id: str, slug: str) -
         .limit(_MAX_ROWS)
     )
     rows = read_rows(connection, query, ApprovalRow)
-    # A request that was revoked before anybody answered it let nothing in.
+    # A request that was revoked before anyone answered it let nothing in.
     return [row for row in rows if row.state != "revoked" or row.detail.get("answer")]
 
 

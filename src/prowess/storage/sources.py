@@ -1,6 +1,6 @@
 """Store the sources that skills are copied from, the skills that each delivered, and which sync runs now.
 
-Every query names the owner: the organization, and the user if the source is one user's own. A source of somebody else is
+Every query names the owner: the organization, and the user if the source is one user's own. A source of someone else is
 found no more than one that does not exist.
 """
 
@@ -151,7 +151,7 @@ def change_source(connection: sa.Connection, source: Source, changes: Mapping[st
     """Change fields of a source. A new address forgets the state of the old one, which says nothing about the new.
 
     If it is decided anew what happens to removed skills, the next sync compares again. Both take the lease from a running
-    sync, which would go on to write the skills of the old address, and its state as that of the new one.
+    sync, which would continue to write the skills of the old address, and its state as that of the new one.
     """
     values: dict[str, Any] = {name: changes[name] for name in CHANGEABLE & changes.keys()}
     if "config" in values:
@@ -182,10 +182,10 @@ def delete_source(connection: sa.Connection, source: Source) -> None:
 
 
 def take_lease(connection: sa.Connection, source: Source, holder: str, seconds: float) -> bool:
-    """Let one sync of a source begin; return False if another one runs.
+    """Let one sync of a source start; return False if another one runs.
 
     One statement on both databases: of two that run at the same time, the second sees the lease of the first. It ends by
-    itself, so that a sync that was killed does not block the next one for ever.
+    itself, so that a sync that was killed does not block the next one forever.
     """
     take = sql.UPDATE_FREE.values(lease_owner=holder, lease_until=seconds_from_now(seconds))
     key = {**source.owner.key, "which": source.id, "moment": now()}
@@ -199,7 +199,7 @@ def keep_lease(connection: sa.Connection, source: Source, holder: str, seconds: 
 
 
 def end_lease(connection: sa.Connection, source: Source, holder: str, values: Mapping[str, Any]) -> bool:
-    """Record how a sync ended, and let the next one begin; return False if the lease was lost, and record nothing."""
+    """Record how a sync ended, and let the next one start; return False if the lease was lost, and record nothing."""
     end = sql.UPDATE_HELD.values(**values, lease_owner=None, lease_until=None)
     return connection.execute(end, {**source.owner.key, "which": source.id, "holder": holder}).rowcount == 1
 

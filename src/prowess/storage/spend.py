@@ -31,7 +31,7 @@ def reserve(connection: sa.Connection, organization_id: str, limits: Mapping[str
         sql.OPEN.run(connection, [row])
         values = {"of": organization_id, "which": account, "more": amount, "at": now()}
         if sql.ADD_WITHIN.run(connection, [{**values, "cap": limits[account] + TOLERANCE}]) != 1:
-            # The transaction is the caller's and may go on, so the limits that did have room are restored here.
+            # The transaction is the caller's and may continue, so the limits that did have room are restored here.
             settle(connection, organization_id, done, -amount)
             return account
         done.append(account)

@@ -134,7 +134,7 @@ def connect_sqlite(path: str) -> DeadlineConnection:
 
 
 def _configure(connection: sqlite3.Connection) -> None:
-    # We begin transactions ourselves; the driver must not begin others.
+    # We start transactions ourselves; the driver must not start others.
     connection.isolation_level = None
     # The file may come from anyone: its schema may not call functions with side effects, and damaged pages are noticed.
     connection.execute("PRAGMA trusted_schema=OFF")

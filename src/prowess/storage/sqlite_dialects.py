@@ -1,7 +1,7 @@
 """SQLAlchemy's side of SQLite: dialects and engines. The connections are those of `sqlite_driver`.
 
-The two dialects differ from SQLAlchemy's own in two ways: each statement has a deadline, and they begin transactions. The
-driver would begin by itself, deferred, and a transaction that begins with a read cannot wait for the write lock later.
+The two dialects differ from SQLAlchemy's own in two ways: each statement has a deadline, and they start transactions. The
+driver would start by itself, deferred, and a transaction that starts with a read cannot wait for the write lock later.
 They are dialects and not event listeners because listeners cost every query a fifth of its time.
 """
 
@@ -48,7 +48,7 @@ class SqliteReadDialect(_LimitedDialect):
     supports_statement_cache = True
 
     def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
-        """Begin without a lock."""
+        """Start without a lock."""
         _begin(dbapi_connection, "BEGIN")
 
 
@@ -59,7 +59,7 @@ class SqliteWriteDialect(_LimitedDialect):
     seconds = WRITE_SECONDS
 
     def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
-        """Wait for the write lock and begin.
+        """Wait for the write lock and start.
 
         A deferred transaction that reads first cannot wait when it wants to write later: SQLite fails it at once.
         """
@@ -87,7 +87,7 @@ def sqlite_engines(path: str, **options: Any) -> tuple[sa.Engine, sa.Engine]:
 
 
 def adopt_connection(engine: sa.Engine, connection: DeadlineConnection) -> sa.Connection:
-    """Return SQLAlchemy's view of a connection, in the transaction that it has begun. Closing that leaves it open."""
+    """Return SQLAlchemy's view of a connection, in the transaction that it has started. Closing that leaves it open."""
     # Kept with the connection, because making it takes longer than a short transaction.
     own = connection.engines.get(engine)
     if own is None:
@@ -99,5 +99,5 @@ def adopt_connection(engine: sa.Engine, connection: DeadlineConnection) -> sa.Co
 
 def _begin(connection: PoolProxiedConnection, statement: str) -> None:
     driver = cast("sqlite3.Connection", connection.dbapi_connection)
-    if not driver.in_transaction:  # an adopted connection has begun
+    if not driver.in_transaction:  # an adopted connection has started
         driver.execute(statement)

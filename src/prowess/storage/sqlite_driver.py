@@ -2,7 +2,7 @@
 
 The connections stand in for SQLAlchemy's, whose own take longer than a short transaction, and longer to import than a command
 runs. Statements whose text is known need no more: those in `storage.sql`, and others once they were compiled. Any other use
-of a connection imports SQLAlchemy, which goes on in the same transaction.
+of a connection imports SQLAlchemy, which continues in the same transaction.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class DriverPool:
         _pools.add(self)
 
     def connect(self, write: bool) -> DriverConnection:
-        """Return a connection of its own for one transaction."""
+        """Return a separate connection for one transaction."""
         return DriverConnection(self, self.take(), write=write)
 
     def take(self) -> DeadlineConnection:
@@ -121,7 +121,7 @@ class DriverConnection:
         return self._pool.options
 
     def begin(self) -> DriverConnection:
-        """Begin the transaction, for writing with the write lock."""
+        """Start the transaction, for writing with the write lock."""
         self.dbapi_connection.execute(self.dialect.begin)
         return self
 

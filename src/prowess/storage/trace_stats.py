@@ -47,7 +47,7 @@ class TraceCount:
 def count_traces(
     connection: sa.Connection, which: TraceFilter, by: GroupBy, bucket: Bucket | None = None
 ) -> list[TraceCount]:
-    """Return counts by group and status, unordered. With a bucket, names begin with its `BUCKET_CHARS` characters."""
+    """Return counts by group and status, unordered. With a bucket, names start with its `BUCKET_CHARS` characters."""
     if _is_plain(which, by, bucket):
         plain = sql.COUNTS if which.user_id is None else sql.COUNTS_OF_USER
         rows = plain.rows(connection, {**which.owner_key, "since": which.since})

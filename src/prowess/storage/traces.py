@@ -219,7 +219,7 @@ def delete_before(connection: sa.Connection, organization_id: str, *, moment: st
 
 
 def find_ids(connection: sa.Connection, which: TraceFilter, start: str) -> list[str]:
-    """Return the ids of up to two matching traces that begin with a prefix: with two, the prefix is ambiguous."""
+    """Return the ids of up to two matching traces that start with a prefix: with two, the prefix is ambiguous."""
     return list(connection.scalars(sql.ids(which, start).limit(2)))
 
 

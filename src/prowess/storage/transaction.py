@@ -99,7 +99,7 @@ class SnapshotOfThread(threading.local):
 
 
 class Snapshot:
-    """The transaction that the reads of a thread inside the block share. It begins with the first of them."""
+    """The transaction that the reads of a thread inside the block share. It starts with the first of them."""
 
     __slots__ = ("_connection", "_of_thread", "_transaction")
 
@@ -117,7 +117,7 @@ class Snapshot:
             self._transaction.__exit__(None, None, None)
 
     def connection(self) -> sa.Connection:
-        """Return the connection; begin the transaction if nothing was read before."""
+        """Return the connection; start the transaction if nothing was read before."""
         if self._connection is None:
             self._connection = self._transaction.__enter__()
         return self._connection

@@ -135,7 +135,7 @@ async def _read_hosted(context: ToolContext, skill: str, path: str) -> str | Non
 
 
 async def skill_reload(context: ToolContext) -> dict[str, Any]:
-    """Read all skill folders again. Needed only after skill files were edited by hand."""
+    """Read all skill folders again. Needed only after skill files were edited manually."""
     cards, faults = await context.engine.skills.reload()
     data: dict[str, Any] = {"active": len(cards), "errors": len(faults)}
     if faults:

@@ -1,4 +1,4 @@
-"""Skills as tools: each skill with a function, a request or a command is a tool of its own, `skill_<slug>`.
+"""Skills as tools: each skill with a function, a request or a command is its own tool, `skill_<slug>`.
 
 Such a tool has the description and parameters of its skill, so it is listed only if the gate would let the skill run, or
 if a person may be asked: for a local skill, or the agent's own.

@@ -17,7 +17,7 @@ _RESERVED_FIELDS = _OWN_FIELDS | {"self", "base"}
 """Names that an input cannot have in an example: our own fields, and the parameters of the example's constructor."""
 
 _HIDDEN_PREFIX = "dspy_"
-"""dspy hides fields whose names begin with this."""
+"""dspy hides fields whose names start with this."""
 
 _METADATA_FIELDS = (
     "run_id",

@@ -330,7 +330,7 @@ class PageNames:
 def _name_key(name: str) -> str:
     """Return what two names of a page have in common, whatever their case, their spaces and how their accents are encoded.
 
-    Files that come from a Mac often have accents as characters of their own, and people type them otherwise.
+    Files that come from a Mac often have accents as their own characters, and people type them otherwise.
     """
     return unicodedata.normalize("NFC", " ".join(name.split())).casefold()
 

@@ -2,7 +2,7 @@
 
 Nothing that a model writes is used before a person has approved exactly these files. Until then a draft is in no catalog:
 it is never matched, enabled or run (its code once, in the sandbox, against a stand-in), and no prompt has it but the one that
-refines it. Every round is stored as soon as it is checked, so an interrupted composition goes on with the last one.
+refines it. Every round is stored as soon as it is checked, so an interrupted composition continues with the last one.
 """
 
 from __future__ import annotations

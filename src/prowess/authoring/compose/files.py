@@ -101,7 +101,7 @@ def make_module(draft: Draft) -> JsonObject:
         }
         for name in names
     ]
-    # The variables are fields of their own in a signature, so the instructions only name them.
+    # The variables are their own fields in a signature, so the instructions only name them.
     text = _PLAIN_VARIABLE.sub(r"(see \1)", draft.prompt_template)
     signature = {
         "instructions": draft.description if "{%" in text or "{{" in text else text.strip(),
@@ -173,7 +173,7 @@ def _is_changed(kind: Kind, draft: Draft, before: Draft, old: Artifact | None) -
         return draft.code_template != before.code_template
     if draft.dspy_template != before.dspy_template:
         return True
-    # A module that was made from the prompt follows it. One that somebody wrote otherwise stays as it is.
+    # A module that was made from the prompt follows it. One that someone wrote otherwise stays as it is.
     is_ours = isinstance(old, DspyModule) and old.settings == make_module(before)
     return is_ours and make_module(draft) != make_module(before)
 
@@ -203,7 +203,7 @@ def _read_inputs(parameters: JsonObject) -> tuple[DraftInput, ...]:
 
 
 def _read_evals(package: Package) -> tuple[DraftEval, ...]:
-    """Return the evals that the composer wrote, or anybody in the same form."""
+    """Return the evals that the composer wrote, or anyone in the same form."""
     listed = json_list(json_object(json_value(_bytes_of(package, EVALS))).get("evals"))
     rows = [cast("JsonObject", row) for row in listed if isinstance(row, dict)]
     return tuple(

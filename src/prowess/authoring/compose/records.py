@@ -22,7 +22,7 @@ MAX_ROUNDS = 200
 
 
 class CompositionRecords:
-    """Reads and writes compositions. An agent has only those that it began."""
+    """Reads and writes compositions. An agent has only those that it started."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -47,7 +47,7 @@ class CompositionRecords:
             return compositions.list_rounds(connection, row.id)
 
     def keep(self, row: CompositionRow, feedback: str, written: Written) -> Composition:
-        """Store a round, unless somebody else made one meanwhile."""
+        """Store a round, unless someone else made one in the meantime."""
         draft = (
             written.draft if not row.skill else written.draft.model_copy(update={"slug": row.skill.rpartition(":")[2]})
         )
@@ -80,7 +80,7 @@ class CompositionRecords:
         return to_composition(now, round_row)
 
     def change(self, row: CompositionRow, current: RoundRow | None, values: dict[str, Any]) -> Composition:
-        """Change an open composition and publish that; raise `Conflict` if it was changed meanwhile."""
+        """Change an open composition and publish that; raise `Conflict` if it was changed in the meantime."""
         now = replace(row, **values)
         with self._context.resources.records().write() as connection:
             if not compositions.change(connection, row, values):

@@ -105,7 +105,7 @@ def make_grade(verdicts: Sequence[CheckVerdict], threshold: float = 1.0) -> Grad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """Facts about a run beside its output; None if not known."""
+    """Facts about a run in addition to its output; None if not known."""
 
     cost: float | None = None
     """In US dollars."""

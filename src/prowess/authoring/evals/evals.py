@@ -281,7 +281,7 @@ class Evals:
         await offload(write)
 
     def _begin(self, row: EvalRunRow, keys: Mapping[int, str], *, exclusive: bool) -> dict[int, CaseResult]:
-        """Store a run that begins. If it was begun before, return the results that it has, by position."""
+        """Store a run that starts. If it was started before, return the results that it has, by position."""
         again = f"Start another one: `prowess eval run {row.skill_slug}`. Results so far are reused."
         with self._context.resources.records().write() as connection:
             known = storage.get_run(connection, self._context.actor.owner, row.id)

@@ -57,7 +57,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scorer:
-    """One type of comparison. `names` are the settings that it takes beside `field`."""
+    """One type of comparison. `names` are the settings that it takes besides `field`."""
 
     compare: Callable[[JsonObject, Any, str], Comparison]
     names: frozenset[str]

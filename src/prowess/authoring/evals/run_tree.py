@@ -42,7 +42,7 @@ def write_trees(run: EvalRun, cases: Sequence[EvalCase], folder: Path) -> list[P
     for model in dict.fromkeys(arm.model for arm in run.arms):
         records = [
             TrialRecord(
-                # Two cases may ask the same, and each has a folder of its own.
+                # Two cases may ask the same, and each has its own folder.
                 case=replace(known[result.digest], id=result.case),
                 configuration=_CONFIGURATIONS[run.arms[result.arm].kind],
                 trial=result.repeat,

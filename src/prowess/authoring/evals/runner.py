@@ -137,7 +137,7 @@ class CaseRunner:
         return await self._graded(active, call, case, output, facts, blank)
 
     async def _run_artifact(self, active: ActiveArm, case: EvalCase, blank: CaseResult) -> CaseResult:
-        """Run the artifact of a case through the gate, with a trace of its own."""
+        """Run the artifact of a case through the gate, with its own trace."""
         request = replace(self._request(active), artifacts=(case.artifact,) if case.artifact else ())
         request = replace(request, inputs=case.inputs or {}, digest=active.variant.skill.digest)
         began = time.perf_counter()

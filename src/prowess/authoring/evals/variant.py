@@ -1,6 +1,6 @@
 """The skill under evaluation: as the catalog serves it, as it lies at a path, or as an older version of it.
 
-A skill that the catalog does not serve gets a catalog of its own in memory. It passes the same gate with its own digest: no
+A skill that the catalog does not serve gets its own catalog in memory. It passes the same gate with its own digest: no
 version runs that nobody accepted.
 """
 

@@ -1,6 +1,6 @@
 """The answers of one run: which to get, getting several at once, how far it is, and storing them as they come.
 
-A second run with the same skill, cases and models asks no model, and one that was interrupted goes on where it was.
+A second run with the same skill, cases and models asks no model, and one that was interrupted continues where it was.
 """
 
 from __future__ import annotations

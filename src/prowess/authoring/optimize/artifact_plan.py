@@ -100,7 +100,7 @@ class ArtifactPlan:
         await optimize_module(search, module, method, self._context)
 
     async def test(self, change: Change) -> PairedScores:
-        """Run base and candidate side by side, so that a model that changes meanwhile changes for both."""
+        """Run base and candidate side by side, so that a model that changes in the meantime changes for both."""
         search, cases, repeats = self._search, self.held_out.cases, self._request.repeats
         candidate, _ = build_candidate(search.skill, search.package, change, search.limits)
         measure, step = self._bench.measure, search.on_step
@@ -199,7 +199,7 @@ def make_signature(prompt: PromptTemplate) -> JsonObject:
 
 
 def _as_instructions(template: str) -> str:
-    """Return the text of a template with the names of its variables in place of their values, without its logic."""
+    """Return the text of a template with the names of its variables instead of their values, without its logic."""
     text = _VALUE.sub(r"`\1`", template)
     lines: list[str] = []
     at, unclosed = 0, set[str]()
@@ -339,7 +339,7 @@ class _Answers:
         try:
             reply = await self._models.ask(call, read_model_request(payload))
         finally:
-            # A request that failed counts as well: otherwise a model that always fails would be asked for ever.
+            # A request that failed counts as well: otherwise a model that always fails would be asked forever.
             meter.count(max(call.notes.usage.requests, 1), call.notes.cost)
         usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
         return {"text": reply.text, "usage": usage, "complete": reply.complete}

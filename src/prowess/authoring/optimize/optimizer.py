@@ -81,7 +81,7 @@ class Optimizer:
             await self._finish("refused", f"{error.message} {error.hint}".strip())
             raise
         except asyncio.CancelledError:
-            # A job is done again after an interruption; a command is not, and then there must be something to go on with.
+            # A job is done again after an interruption; a command is not, and then there must be something to continue with.
             if self._graceful and self._best is None and self._row.change is None:
                 await self._finish("refused", "It was interrupted before a candidate was found.")
             raise

@@ -78,7 +78,7 @@ class Meter:
 
     @property
     def spent(self) -> str:
-        """Why the search has to end; '' while it may go on."""
+        """Why the search has to end; '' while it may continue."""
         if not self.calls_left:
             return f"the budget of {self.budget.calls:,} calls is used, except for the test"
         if self.budget.usd is not None and (self.cost or 0.0) >= self.budget.usd - self._kept_usd:

@@ -68,7 +68,7 @@ async def ask_rewrites(bench: Bench, *, what: str, text: str, rules: str, exampl
 
 
 async def rewrite_prompt(search: Search) -> None:
-    """Search for a better text of a prompt_template: rewrite, measure, and go on from the best."""
+    """Search for a better text of a prompt_template: rewrite, measure, and continue from the best."""
     template = search.skill.find_artifact(search.artifact)
     if not isinstance(template, PromptTemplate):
         raise Invalid(

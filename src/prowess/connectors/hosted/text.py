@@ -90,7 +90,7 @@ def compose_hosted_text(skill: HostedSkill, main: bytes) -> SkillText:
 def check_content(skill: HostedSkill, path: str, content: bytes) -> None:
     """Raise `Refused` if the security scan finds a danger in a file.
 
-    Whoever approved the skill saw its entry, not this text, so nobody has agreed to the danger.
+    The person who approved the skill saw its entry, not this text, so nobody has agreed to the danger.
     """
     found = scan_package(Package(name=skill.name, files=(File(path=path, content=content),)))
     danger: Any = next((finding for finding in found if finding.severity == "danger"), None)

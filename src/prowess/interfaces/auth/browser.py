@@ -1,6 +1,6 @@
 """Rules that keep a browser from being used against a server: hosts, origins, content types and response headers.
 
-A malicious page can make a browser send requests to any address, and by DNS rebinding even under a name of its own. So the
+A malicious page can make a browser send requests to any address, and by DNS rebinding even under its own name. So the
 Host must be allowed, the Origin must be ours or absent, and a body must have a content type that a page cannot send
 without asking first. Only pages that the operator has named get CORS headers.
 """

@@ -33,7 +33,7 @@ class Exchange:
     """Wraps `receive` and `send` of one request.
 
     A body over `max_bytes`, or one that takes too long, ends for the application as if the client had gone away, and the
-    client gets the refusal instead of the application's response. `on_stream` is called when a stream of events begins; it
+    client gets the refusal instead of the application's response. `on_stream` is called when a stream of events starts; it
     returns a refusal if there are too many. The application answers `HEAD` as `GET`; the body is not sent.
     """
 
@@ -73,7 +73,7 @@ class Exchange:
         self.is_stopping = False
         """True if the server stops, and may cancel the request."""
         self.status = 0
-        """The status of the response; 0 before it has begun."""
+        """The status of the response; 0 before it has started."""
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
         """Pass the request on, and finish the response if the application does not."""
@@ -102,7 +102,7 @@ class Exchange:
         await self._respond(self._scope, refusal)(self._scope, self._receive, self.send)
 
     def end(self) -> None:
-        """End a stream that has begun, so that the client can connect again elsewhere."""
+        """End a stream that has started, so that the client can connect again elsewhere."""
         if self._task is not None and not self._is_ended:
             self._is_ended = True
             self._task.cancel()
@@ -149,7 +149,7 @@ class Exchange:
                 await self._send({"type": "http.response.body", "body": b""})
                 self._is_finished = True
                 if _is_stream(message):
-                    # The application would go on for as long as the client stays.
+                    # The application would continue for as long as the client stays.
                     self.end()
                 return
         elif message["type"] == "http.response.body":

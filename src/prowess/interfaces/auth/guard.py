@@ -153,7 +153,7 @@ class RequestGuard:
                 self._log(json.dumps(line))
 
     def stop(self) -> None:
-        """End all streams, and open no more. Requests that are running go on."""
+        """End all streams, and open no more. Requests that are running continue."""
         self._is_stopping = True
         for exchange in self._keys:
             exchange.is_stopping = True

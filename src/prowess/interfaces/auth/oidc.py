@@ -35,7 +35,7 @@ _CACHE_SECONDS = 3_600.0
 _LEEWAY_SECONDS = 60
 _SCOPE = "openid email profile"
 _MAX_ATTEMPT_CHARS = 1_000
-# Keys of the provider verify these. An algorithm with a shared secret would let everybody who knows the secret sign.
+# Keys of the provider verify these. An algorithm with a shared secret would let everyone who knows the secret sign.
 _ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"}
 )
@@ -221,7 +221,7 @@ class Provider:
     async def _read_profile(
         self, metadata: Mapping[str, Any], token: Mapping[str, Any], subject: str
     ) -> dict[str, Any]:
-        """Return what the provider says about an account beside its id token; nothing if it says nothing."""
+        """Return what the provider says about an account besides its id token; nothing if it says nothing."""
         url = str(metadata.get("userinfo_endpoint") or "")
         if not url:
             return {}

@@ -45,6 +45,6 @@ def retry_later(status: int, code: str, detail: str, seconds: float, *, hint: st
 
 
 def unavailable(error: Unavailable) -> Refusal:
-    """Return the refusal of a request whose sender cannot be found now. The reason is only logged: anybody may have asked."""
+    """Return the refusal of a request whose sender cannot be found now. The reason is only logged: anyone may have asked."""
     _log.warning("A request could not be authenticated: %s", error.message)
     return retry_later(503, error.code, "The server is not ready: its database does not answer.", RETRY_SECONDS)

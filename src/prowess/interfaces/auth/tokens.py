@@ -43,7 +43,7 @@ class _TokenFile:
             try:
                 secret = read_secret(self._path)
             except Refused:
-                # Others can read it now, so it may be known to anybody.
+                # Others can read it now, so it may be known to anyone.
                 secret = None
             self._secret = secret.encode() if secret else None
             self._identity = identity

@@ -50,7 +50,7 @@ class Leave(Exception):
 
 
 def run_slash_command(chat: Chat, line: str) -> None:
-    """Run the command of a line that begins with a slash. Raise `Leave` for `/quit`."""
+    """Run the command of a line that starts with a slash. Raise `Leave` for `/quit`."""
     name, _, rest = line.removeprefix("/").strip().partition(" ")
     command = SLASH_COMMANDS.get(name.lower()) or SLASH_COMMANDS.get(_ALIASES.get(name.lower(), ""))
     if command is None:
@@ -249,10 +249,10 @@ class Chat:
         except NotFound:
             if self.turns:
                 raise
-            return None  # on a server, a conversation begins with its first message
+            return None  # on a server, a conversation starts with its first message
 
     def leave_conversation(self) -> None:
-        """Let the next message begin a new conversation."""
+        """Let the next message start a new conversation."""
         self.id, self.pill, self.turns = "", "", 0
 
     def enable(self, slug: str) -> Session:
@@ -302,17 +302,17 @@ class Chat:
             click.echo("Stopped. The conversation is kept.", err=True)
         self.pill = screen.pill
         if is_new and screen.ended is not None and (screen.ended.error or {}).get("code") == NoModel.code:
-            # Nobody was asked anything, so there is nothing to go on with.
+            # Nobody was asked anything, so there is nothing to continue with.
             self.run(lambda prowess: prowess.agent.delete(own))
             self.leave_conversation()
         return screen.ended
 
     def answer_approvals(self, ended: TurnEnded | None) -> TurnEnded | None:
-        """Ask the person about each approval that a turn waits for, and go on. Return how the turn ended at last."""
+        """Ask the person about each approval that a turn waits for, and continue. Return how the turn ended at last."""
         while ended is not None and ended.state == "waiting":
             for approval_id in ended.approvals:
                 row = self.run(lambda prowess, pending=approval_id: prowess.approvals.get(pending))
-                # Somebody else may have answered in the meantime.
+                # Someone else may have answered in the meantime.
                 if row.state == "pending":
                     click.echo("", err=True)
                     ask_person(approval_id, self._cli, APPROVE_QUESTION)
@@ -321,14 +321,14 @@ class Chat:
 
 
 def print_waiting(conversation: str, approvals: tuple[str, ...]) -> None:
-    """Print what a turn waits for, and the commands that answer it and go on."""
+    """Print what a turn waits for, and the commands that answer it and continue."""
     commands = " and ".join(f"`prowess approvals show {approval[:8]}`" for approval in approvals)
     click.echo(f"The turn is waiting for an approval. See {commands}, and answer at a terminal.", err=True)
     click.echo(f"Then continue with `prowess chat --conversation {conversation[:8]} --resume`.", err=True)
 
 
 def talk(chat: Chat, *, resume: bool) -> None:
-    """Read messages and slash commands until the person leaves. With `resume`, begin with the turn that waits."""
+    """Read messages and slash commands until the person leaves. With `resume`, start with the turn that waits."""
     _prepare_line_editing()
     if resume:
         _attempt(lambda: _take_turn(chat, chat.resume))
@@ -352,7 +352,7 @@ def _read_line() -> str | None:
 
 
 def _attempt(action: Callable[[], None]) -> None:
-    """Do what the person typed. An error is printed, and the conversation goes on."""
+    """Do what the person typed. An error is printed, and the conversation continues."""
     try:
         action()
     except (ProwessError, click.ClickException, OSError) as error:

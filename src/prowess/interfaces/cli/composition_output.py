@@ -69,7 +69,7 @@ def print_composition(composition: Composition) -> None:
 
 
 def print_next(composition: Composition) -> None:
-    """Print the commands that go on with a composition."""
+    """Print the commands that continue with a composition."""
     name = composition.id[:8]
     if composition.state == "saved":
         click.echo(f"\nSaved as {clean(composition.saved_as)}.")

@@ -86,7 +86,7 @@ def _line_width() -> int:
 
 def format_outcome(call: str, data: Mapping[str, Any], *, ok: bool) -> str:
     """Return a line about a tool call that ended: a mark, the call, and what came of it."""
-    # `load_skill` answers that there is no such skill without failing, so that the model can go on.
+    # `load_skill` answers that there is no such skill without failing, so that the model can continue.
     mark = click.style("✓", fg="green") if ok and not data.get("error") else click.style("✗", fg="red")
     shown = one_line(summarize_answer(data), max(_line_width() - len(call) - 6, _MIN_CHARS))
     return f"{mark} {call}" + click.style(f" → {shown}" if shown else "", dim=True)

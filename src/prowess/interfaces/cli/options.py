@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    """Write the examples of a command, each on a line of its own that is never wrapped."""
+    """Write the examples of a command, each on its own line that is never wrapped."""
     if examples:
         with formatter.section("Examples"):
             for line in examples:
@@ -173,9 +173,9 @@ R = TypeVar("R", bound=_HasId)
 
 
 def find_by_prefix(rows: Iterable[R], prefix: str, noun: str) -> R | None:
-    """Return the row whose id begins with these four or more characters, or None.
+    """Return the row whose id starts with these four or more characters, or None.
 
-    Raise `Invalid` if several ids begin so. `noun` says what the rows are, for this error.
+    Raise `Invalid` if several ids start so. `noun` says what the rows are, for this error.
     """
     found = [row for row in rows if row.id.startswith(prefix.lower())] if len(prefix) >= _MIN_ID_CHARS else []
     if len(found) > 1:

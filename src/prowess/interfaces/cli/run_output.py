@@ -41,7 +41,7 @@ class DeferredWarnings(logging.Handler):
 
     def show(self) -> None:
         """Print the warnings held back so far."""
-        # Swapped before printing, because other threads may log meanwhile.
+        # Swapped before printing, because other threads may log in the meantime.
         waiting, self._waiting = self._waiting, []
         for text in waiting:
             click.echo(clean(text), err=True)

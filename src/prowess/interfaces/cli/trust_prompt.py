@@ -128,7 +128,7 @@ def accept_preview(preview: TrustPreview, cli: Cli, *, proof: Proof, shown: Mapp
 
 
 def print_outcome(outcome: TrustOutcome, *, already: int = 0) -> None:
-    """Print how many skills were accepted, including `already`, and which were not because they changed meanwhile."""
+    """Print how many skills were accepted, including `already`, and which were not because they changed in the meantime."""
     count = len(outcome.accepted) + already
     click.echo(f"Trusted {count} skill{'s' * (count != 1)}.")
     for slug in outcome.changed:

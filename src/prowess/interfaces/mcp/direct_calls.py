@@ -110,7 +110,7 @@ class DirectCalls:
 
     @property
     def _is_replaced(self) -> bool:
-        """True if an application has set a handler of its own for tool calls."""
+        """True if an application has set its own handler for tool calls."""
         entry = self._server.get_request_handler(METHOD)
         return entry is None or entry.handler is not self._call_tool
 

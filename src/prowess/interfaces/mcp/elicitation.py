@@ -1,7 +1,7 @@
 """Ask the person in front of the client for an approval (elicitation), where the operator allows that for this client.
 
 Nothing in the protocol shows that a person answers a form: an agent can declare that it shows forms, and answer them
-itself. So only the operator can say that a client's answers are a person's, and everybody else's requests stay open.
+itself. So only the operator can say that a client's answers are a person's, and everyone else's requests stay open.
 
 In the older protocol the server asks while the call waits. In the newer one the call ends with the question, and the
 client calls again with the answer, perhaps to another process. That process builds the question again and accepts the

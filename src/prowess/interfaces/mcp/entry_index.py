@@ -94,7 +94,7 @@ class ServedSkills:
             return self._served
 
     def remember(self, entries: dict[str, SkillEntry], made: Mapping[str, SkillEntry]) -> None:
-        """Cache new entries in the dict that was current when making them began."""
+        """Cache new entries in the dict that was current when making them started."""
         if len(entries) + len(made) <= MAX_CACHED_ENTRIES:
             entries.update(made)
 
@@ -219,7 +219,7 @@ class EntryIndex:
         self.listing = ServedSkills(engine.catalog)
 
     async def entries(self, after: str = "") -> AsyncIterator[SkillEntry]:
-        """Yield the entries after a slug, by slug. A skill that disappears meanwhile is skipped."""
+        """Yield the entries after a slug, by slug. A skill that disappears in the meantime is skipped."""
         served = await self.listing.served(max_age=PAGING_SECONDS if after else 0.0)
         slugs = list(served)
         for start in range(bisect_right(slugs, after), len(slugs), _BATCH_SIZE):

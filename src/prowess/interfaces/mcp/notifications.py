@@ -251,7 +251,7 @@ class ChangeNotifier:
             before = await self._policy_before(actor)
             self._policies[actor.organization] = await self._engine.as_actor(actor).policy.get()
             changed = changed or before != self._policies[actor.organization]
-        # Read and reset without an await in between, so that an approval answered meanwhile is not lost.
+        # Read and reset without an await in between, so that an approval answered in the meantime is not lost.
         decided, self._is_decided = self._is_decided or changed, False
         return decided
 

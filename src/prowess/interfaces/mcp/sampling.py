@@ -96,7 +96,7 @@ class SamplingRelay:
             _, future = self._open[key]
             result = answers.get(key)
             if future.done():
-                pass  # the run was cancelled meanwhile
+                pass  # the run was cancelled in the meantime
             elif isinstance(result, CreateMessageResult):
                 future.set_result(result)
             else:

@@ -1,7 +1,7 @@
 """Import the MCP SDK for a server on stdin and stdout with a third less CPU than `import mcp.server` takes.
 
 More than half of the start of `prowess mcp` is this import, and clients start the server again and again. Three things can
-wait until somebody needs them, which in such a server is never or seldom: the packages' own `__init__`, which import the
+wait until someone needs them, which in such a server is never or seldom: the packages' own `__init__`, which import the
 clients and a second server framework; the code for HTTP; and the validators of some 500 message types, of which a third
 belongs to the protocol that the client does not speak.
 """

@@ -199,7 +199,7 @@ class _StdoutWriter:
             if not left:
                 self._turn.release()
         if left:
-            # The request may be cancelled now, but a message that has begun must be finished, and nobody else may write
+            # The request may be cancelled now, but a message that has started must be finished, and nobody else may write
             # in between: this task releases the lock.
             await asyncio.shield(asyncio.create_task(self._finish(left)))
 

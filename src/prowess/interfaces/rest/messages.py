@@ -52,7 +52,7 @@ _NO_MESSAGES = 2**31 - 1
 
 
 class ResumeBody(Body):
-    """The model that goes on."""
+    """The model that continues."""
 
     model: Name = ""
     background: StrictBool = Field(False, description="Continue the turn if the client disconnects.")
@@ -139,7 +139,7 @@ async def send_message(request: Request, id: SessionId, body: MessageBody, engin
 
     With `Accept: text/event-stream`, the answer is a stream of updates, each an event named by its kind: `decided`, `text`,
     `tool_started`, `tool_ended`, `approval_needed`, `skills_changed`, and at the end `turn_ended` or `error`. A client that
-    goes away stops the turn, unless `background` is true: then `GET /sessions/{id}/messages/stream` follows the rest. What
+    disconnects stops the turn, unless `background` is true: then `GET /sessions/{id}/messages/stream` follows the rest. What
     was said so far is kept. A turn in the state `waiting` needs its approvals answered, then
     `/sessions/{id}/messages/resume`.
     """
@@ -177,7 +177,7 @@ async def follow_turn(request: Request, id: SessionId, engine: Reader) -> Respon
     if live is None:
         if await _state_of(agent, session.id) != "running":
             return Response(status_code=204)
-        live = _turns(request).find(session.id)  # it may have begun here meanwhile
+        live = _turns(request).find(session.id)  # it may have started here in the meantime
     if live is not None:
         return StreamResponse(_frames(live, intro=True), stop=_nothing, on_shutdown=live.cancel, ping=HEARTBEAT_SECONDS)
     frames = _stored_frames(agent, session.id)
@@ -193,7 +193,7 @@ async def stop_turn(request: Request, id: SessionId, engine: Runner) -> Response
     session = await engine.sessions.get(id)
     live = _turns(request).find(session.id)
     if live is None and await _state_of(engine.agent, session.id) == "running":
-        live = _turns(request).find(session.id)  # it may have begun here meanwhile
+        live = _turns(request).find(session.id)  # it may have started here in the meantime
         if live is None:
             raise Conflict(
                 "Another process of the server is working on this turn.",

@@ -1,4 +1,4 @@
-"""The pages of a server beside the web application: the reference of its API, made from the OpenAPI document, and the page that signs people in.
+"""The pages of a server besides the web application: the reference of its API, made from the OpenAPI document, and the page that signs people in.
 
 They need no token, because they show nothing but what the OpenAPI document says. Scripts and styles are files of the
 package: the pages load nothing from elsewhere, and contain no script of their own.

@@ -1,7 +1,7 @@
 """Routes of organizations, their members, tokens and web sessions.
 
 A request acts for the organization of its token or cookie. Only the operator may name another one, with `organization`;
-for everybody else a foreign organization does not exist.
+for everyone else a foreign organization does not exist.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ async def add_member(body: MemberBody, engine: Admin, organization: OfOrganizati
 
 @router.get("/members/{user}", response_model=MemberShape)
 async def read_member(user: str, engine: Anyone, organization: OfOrganization = "") -> Response:
-    """Return a member: everyone can read themselves, and an admin everybody."""
+    """Return a member: everyone can read themselves, and an admin everyone."""
     return respond(await engine.users.get(user, organization=organization))
 
 

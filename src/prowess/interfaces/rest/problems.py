@@ -127,7 +127,7 @@ def name_requests(value: Any) -> Any:
         return value
     fields = {key: name_requests(item) for key, item in cast("dict[Any, Any]", value).items()}
     hint = fields.get("hint")
-    # Only what looks like one of ours: the outputs of skills may have hints of their own.
+    # Only what looks like one of ours: the outputs of skills may have their own hints.
     return fields | hint_fields(hint) if isinstance(hint, str) and {"message", "error"} & fields.keys() else fields
 
 
@@ -270,7 +270,7 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:  # pyright: ignore[reportUnusedFunction]
         method, path = request.method, request.url.path
-        # The phrase of the status is what the router says if nothing fits; routes have details of their own.
+        # The phrase of the status is what the router says if nothing fits; routes have their own details.
         if error.status_code == 404 and error.detail == HTTPStatus.NOT_FOUND.phrase:
             if _is_for_people(request):
                 return make_page(404)

@@ -163,7 +163,7 @@ class PageQuery:
 
     @property
     def after(self) -> Any:
-        """The position after which the page begins, as `cursor_at` was given it; None for the first page."""
+        """The position after which the page starts, as `cursor_at` was given it; None for the first page."""
         if not self._cursor:
             return None
         try:
@@ -218,7 +218,7 @@ Page = Annotated[PageQuery, Depends(_page_query)]
 
 
 def cursor_at(position: Any) -> str:
-    """Return the cursor of the page that begins after a position, which is plain JSON."""
+    """Return the cursor of the page that starts after a position, which is plain JSON."""
     return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode().rstrip("=")
 
 

@@ -170,7 +170,7 @@ class _RunStream:
         self._task.add_done_callback(lambda _: self._changed.set())
 
     async def respond(self, request: Request) -> Response:
-        """Return the stream once the run has begun, or raise the error that prevents it."""
+        """Return the stream once the run has started, or raise the error that prevents it."""
         try:
             await unless_gone(request, self._changed.wait())
             if self._task.done():

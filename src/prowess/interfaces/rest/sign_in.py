@@ -23,7 +23,7 @@ PUBLIC_PATHS = (SIGN_IN_PATH, SIGN_OUT_PATH, PROVIDER_PATH, f"{PROVIDER_PATH}/ca
 
 _ATTEMPT_COOKIE = "prowess_sign_in"
 # The provider sends the browser here, and in a request that another site has caused the browser would not send the session
-# cookie. A page of our own begins a request of its own, which has the cookie.
+# cookie. A page of our own starts its own request, which has the cookie.
 _SIGNED_IN_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Signed in</title></head>
 <body><p>You are signed in. <a href="/">Continue</a></p></body></html>
@@ -68,7 +68,7 @@ async def begin_sign_in(request: Request) -> Response:
     """Send the browser to the OpenID Connect provider of this server."""
     url, attempt = await _provider(request).begin()
     response = RedirectResponse(url, status_code=303)
-    # Lax, because the provider sends the browser back. Anyone who can read the cookie is the browser that began.
+    # Lax, because the provider sends the browser back. Anyone who can read the cookie is the browser that started the sign-in.
     response.set_cookie(
         _ATTEMPT_COOKIE,
         attempt.as_cookie(),

@@ -1,4 +1,4 @@
-"""Server-sent events: frames, and responses that end cleanly when the client or the server goes away."""
+"""Server-sent events: frames, and responses that end cleanly when the client or the server disconnects."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def wants_stream(request: Request) -> bool:
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Return the result of some work; cancel it if the client goes away."""
+    """Return the result of some work; cancel it if the client disconnects."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_wait_until_gone(request))
     try:
@@ -103,7 +103,7 @@ async def _wait_until_gone(request: Request) -> None:
 class StreamResponse(EventSourceResponse):
     """A response of frames. `stop` is called when the stream ends for any reason, also before its first frame.
 
-    `on_shutdown` is called when the server begins to stop; the frames should then end within two seconds.
+    `on_shutdown` is called when the server is about to stop; the frames should then end within two seconds.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class StreamResponse(EventSourceResponse):
         self._stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the frames until they end, the client goes away or takes too long, or the server stops."""
+        """Send the frames until they end, the client disconnects or takes too long, or the server stops."""
         try:
             await super().__call__(scope, receive, send)
         except SendTimeoutError:

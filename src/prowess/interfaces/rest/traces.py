@@ -163,7 +163,7 @@ async def list_traces(
 async def export_traces(engine: Reader, filters: Filters, format: ExportFormat = "jsonl") -> Response:
     """Stream every run as a line of JSON, oldest first: all its columns, or an example for an evaluation data set."""
     rows = engine.traces.export(format, **filters)
-    # The first row is read before the response begins, so that an error still has its status.
+    # The first row is read before the response starts, so that an error still has its status.
     first = await anext(rows, None)
     return StreamingResponse(_lines(first, rows), media_type="application/x-ndjson")
 

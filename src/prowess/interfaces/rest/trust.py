@@ -27,7 +27,7 @@ _PROOF = "accepted over HTTP by a person; what the client showed is {}"
 
 
 class AcceptanceShape(Shape):
-    """One content of a skill that somebody accepted, wrote or imported."""
+    """One content of a skill that someone accepted, wrote or imported."""
 
     id: str
     slug: str

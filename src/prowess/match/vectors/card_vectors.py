@@ -1,6 +1,6 @@
 """The vectors of cards: computed once per text and embedder, shared by all workspaces and processes.
 
-They lie in immutable files, in one folder per embedder. Every `add` writes a file of its own, so writers need no lock; when
+They lie in immutable files, in one folder per embedder. Every `add` writes its own file, so writers need no lock; when
 there are too many files, one process at a time merges the smallest. Readers take every intact file there is: the same card
 may be in several. A file that cannot be used is skipped, and its cards are computed again.
 """
@@ -80,7 +80,7 @@ class CardVectors:
         self._looked_at: tuple[int, ...] = ()
 
     def in_memory(self) -> CardVectors:
-        """Return vectors that begin with these; more can be added to them without being kept on disk."""
+        """Return vectors that start with these; more can be added to them without being kept on disk."""
         copy = CardVectors(None, self.embedder)
         copy._given = list(self.tables())
         copy._tables = tuple(copy._given)
@@ -129,7 +129,7 @@ class CardVectors:
                 self._replace(self.folder, files, masks, used)
 
     def _keep(self, table: VectorTable) -> None:
-        """Write a table to a file of its own, or keep it in memory if that is impossible or was just done.
+        """Write a table to its own file, or keep it in memory if that is impossible or was just done.
 
         A server gets a new card every few milliseconds while skills are written. A process that ends before the next file
         is written loses a few vectors, which the next one computes again.

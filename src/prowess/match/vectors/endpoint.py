@@ -45,7 +45,7 @@ class ServerAddress:
             raise Invalid("the URL of an embedding server must start with http:// or https://", hint=_URL_HINT)
         if parts.username is not None or parts.query or parts.fragment:
             raise Invalid("the URL of an embedding server must not have a user, query or fragment", hint=_URL_HINT)
-        # A line break in the key would begin another header.
+        # A line break in the key would start another header.
         if not (key.isascii() and key.isprintable()) or key != key.strip():
             raise Invalid("the API key has invalid characters", hint="Check for a line break that was copied with it.")
         if key and parts.scheme == "http" and not _is_loopback(host):

@@ -71,7 +71,7 @@ class Product:
 def read_products(arrays: Mapping[str, Array], names: Sequence[str]) -> dict[str, Product]:
     """Return the matrices by name. All lie in one array, because numpy asks for large pages from 4 MB on.
 
-    Large pages, and matrices that begin at a cache line, make a short message a tenth faster: it mostly waits for memory.
+    Large pages, and matrices that start at a cache line, make a short message a tenth faster: it mostly waits for memory.
     """
     room = np.empty(sum(arrays[name].size for name in names) + _CACHE_LINE, np.float32)
     first = -room.__array_interface__["data"][0] % _CACHE_LINE // room.itemsize

@@ -44,7 +44,7 @@ class ModelFiles:
             raise Unavailable(f"tokenizer.json is missing next to {model.name}", hint=_FILES_HINT)
         _check_size(model, LARGEST_MODEL)
         _check_size(tokenizer, LARGEST_TOKENIZER)
-        # A model of more than 2 GB, the limit of its file format, keeps its weights in a file beside it.
+        # A model of more than 2 GB, the limit of its file format, keeps its weights in a file next to it.
         external = tuple(file for suffix in ("_data", ".data") if (file := Path(f"{model}{suffix}")).is_file())
         return cls(model=model, tokenizer=tokenizer, external=external, pooling=_read_pooling(tokenizer.parent))
 

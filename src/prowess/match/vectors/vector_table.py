@@ -68,7 +68,7 @@ class VectorTable:
             return np.full(len(keys), -1, np.int64)
         places = np.searchsorted(self.keys[0], keys[:, 0]).astype(np.int64)
         while True:
-            # The first halves of two keys may be the same: go on to the next as long as only the second halves differ.
+            # The first halves of two keys may be the same: continue to the next as long as only the second halves differ.
             inside = np.minimum(places, self.size - 1)
             same = (places < self.size) & (self.keys[0, inside] == keys[:, 0])
             if not same.any():
@@ -99,7 +99,7 @@ class VectorRows:
         return self.tables[0].rows.shape[1] if self.tables else 0
 
     def take(self, documents: Array) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """Return the rows of some documents, concatenated, and where those of each begin, with the end of the last."""
+        """Return the rows of some documents, concatenated, and where those of each start, with the end of the last."""
         starts = offsets_of(self.count[documents])
         tables = self.table[documents]
         if len(documents) and (tables == tables[0]).all():

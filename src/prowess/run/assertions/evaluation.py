@@ -41,7 +41,7 @@ class AssertionRunner:
 
     async def check(self, call: Call, output: Output) -> tuple[Verdict, ...]:
         """Return all verdicts. An unreadable assertion fails, with severity `hard`."""
-        # Variants may have assertions of their own.
+        # Variants may have their own assertions.
         written = list_assertions(call.notes.artifact or call.artifact)
         if not written:
             return ()

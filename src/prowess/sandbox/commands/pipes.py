@@ -47,7 +47,7 @@ class PipeReader:
             if not self.ended.done():
                 self.ended.set_result(None)
             return
-        # It goes on reading when it is full: a process that waits for room in the pipe could not end.
+        # It continues reading when it is full: a process that waits for room in the pipe could not end.
         room = self._most - len(self._read)
         self._read += piece[:room]
         if len(piece) > room and not self.full:

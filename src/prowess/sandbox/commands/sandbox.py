@@ -161,7 +161,7 @@ class LockedCommandSandbox:
                 "seconds": math.ceil(limits.seconds) + 1,  # CPU time, for when the launcher does not get to watch
                 "memory_bytes": limits.memory_bytes,
                 "file_bytes": limits.file_bytes,
-                # What is a root of its own was allowed by name.
+                # A folder that is itself a root was allowed by name.
                 "mask": [
                     path for root in command.roots if not root.whole for path in find_private(root) if path not in roots
                 ],

@@ -112,7 +112,7 @@ def _quarantine(root: Root, names: tuple[str, ...], *, known: bool) -> None:
 
 
 def _delete(parent: int, name: str) -> None:
-    """Remove an entry of an open folder; a folder is first moved out of reach, if possible, so that it cannot change meanwhile."""
+    """Remove an entry of an open folder; a folder is first moved out of reach, if possible, so that it cannot change in the meantime."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
         return

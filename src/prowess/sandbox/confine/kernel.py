@@ -156,7 +156,7 @@ def _mask_paths(mask: Sequence[str], cover: str) -> bool:
     if not _set_mount_flags(source, add=_READ_ONLY | _NO_OTHER_USER):
         return False
     for path in mask:
-        # A path that has gone meanwhile counts as a failure: what was there may have been moved, and would be open.
+        # A path that has gone in the meantime counts as a failure: what was there may have been moved, and would be open.
         over = os.fsencode(folder if Path(path).is_dir() else file)
         if mount(over, os.fsencode(path), None, _BIND, None) != 0:
             return False

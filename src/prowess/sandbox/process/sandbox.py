@@ -91,8 +91,8 @@ class Zygote:
     def prepare(self, confinement: dict[str, Any]) -> None:
         """Have processes waiting for the next runs with the same confinement.
 
-        This is called when a run has ended, not when it begins: forking beside a run slows it down where cores are few. With
-        two spares a run that follows at once finds one, and the fork that it causes goes on beside it.
+        This is called when a run has ended, not when it starts: forking during a run slows it down where cores are few. With
+        two spares a run that follows at once finds one, and the fork that it causes continues in parallel.
         """
         encoded = json.dumps(confinement).encode()
         with self._turn, contextlib.suppress(RunFailed):

@@ -166,7 +166,7 @@ def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, n
 
 
 def _check_extra(extra: bytes, name: str) -> None:
-    """Raise `Invalid` for an entry with a second name, which some programs use in place of the first."""
+    """Raise `Invalid` for an entry with a second name, which some programs use instead of the first."""
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<2H", extra)
         # After a version and a checksum of the first name.

@@ -1,4 +1,4 @@
-"""AgentLayerRules descriptors: a YAML file per skill, with its prompts and rubrics in registries beside it."""
+"""AgentLayerRules descriptors: a YAML file per skill, with its prompts and rubrics in registries next to it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:
 
 
 def read(candidate: Candidate) -> Reading:
-    """Read the descriptor and the registries beside it, and check them against each other."""
+    """Read the descriptor and the registries next to it, and check them against each other."""
     package, limits = candidate.package, candidate.limits
     found = find(package, limits)
     path, parsed = found[0] if found else ("", ParsedFile(None))

@@ -28,7 +28,7 @@ def recognises(candidate: Candidate) -> bool:
 
 
 def read(candidate: Candidate) -> Reading:
-    """Read the document and the files beside it."""
+    """Read the document and the files next to it."""
     return markdown_reader.read("agentskills", candidate)
 
 

@@ -108,7 +108,7 @@ def _check_fallback(artifact: Artifact, names: set[str], problems: list[Problem]
 
 def _check_cycles(artifacts: Sequence[Artifact], problems: list[Problem]) -> None:
     """Report each cycle of fallbacks once."""
-    # Variants of one name may have fallbacks of their own, so that there can be several ways on.
+    # Variants of one name may have their own fallbacks, so that there can be several ways on.
     after: dict[str, set[str]] = {}
     for artifact in artifacts:
         if artifact.fallback is not None and artifact.fallback != artifact.name:

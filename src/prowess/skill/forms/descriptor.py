@@ -1,4 +1,4 @@
-"""The artifacts of an AgentLayerRules descriptor, the files that it refers to, and the rules that tie them to the registries beside it."""
+"""The artifacts of an AgentLayerRules descriptor, the files that it refers to, and the rules that tie them to the registries next to it."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _UNKNOWN = {"prompt": "prompt-unknown", "rubric": "rubric-unknown"}
 
 
 def registry_artifacts(package: Package, problems: list[Problem], limits: Limits) -> list[Artifact]:
-    """Return the prompts and rubrics beside the descriptor. The latest version of each has the plain name."""
+    """Return the prompts and rubrics next to the descriptor. The latest version of each has the plain name."""
     found: list[PromptTemplate | Review] = []
     for file in package.files:
         folders = file.path.split("/")[:-1]
         if "prompts" in folders and (is_data(file.path) or file.path.endswith(".mustache")):
             settings = settings_of("prompt_template", file.path, package, problems, limits=limits)
-            # Descriptors refer to a prompt by its id alone; the version is a field of its own.
+            # Descriptors refer to a prompt by its id alone; the version is its own field.
             settings["name"] = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
         elif "rubrics" in folders and is_data(file.path):
             settings = settings_of("review", file.path, package, problems, limits=limits)
@@ -239,7 +239,7 @@ def split_handler(handler: str) -> tuple[str, str]:
 
 
 def _function_file(handler: Any, descriptor: str, package: Package, problems: list[Problem]) -> JsonObject:
-    """Return the settings from the handler's file: the file it names, or the execute file beside the descriptor."""
+    """Return the settings from the handler's file: the file it names, or the execute file next to the descriptor."""
     if not isinstance(handler, str):
         return {}
     named, function = split_handler(handler)

@@ -276,7 +276,7 @@ class FieldReader:
 def is_people_only(extra: JsonObject, package: Package) -> bool:
     """Return True if only people may start a skill, by its frontmatter or by the file that Codex reads.
 
-    A value that is neither true nor false counts as true: somebody wanted to keep the skill away from models.
+    A value that is neither true nor false counts as true: someone wanted to keep the skill away from models.
     """
     if extra.get(PEOPLE_ONLY) is not None and as_flag(extra[PEOPLE_ONLY]) is not False:
         return True

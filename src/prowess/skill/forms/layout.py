@@ -30,7 +30,7 @@ def kind_of(path: str) -> Kind | None:
     folder, _, rest = path.partition("/")
     for kind in KINDS.values():
         if path in kind.root_files if not rest else kind.folder == folder and path.endswith(kind.reads):
-            # A saved state lies beside its module and belongs to it; it is not an artifact.
+            # A saved state lies next to its module and belongs to it; it is not an artifact.
             return None if path.endswith(STATE_SUFFIX) and kind.model is DspyModule else kind.name
     return None
 
@@ -121,7 +121,7 @@ def _suffix(path: str) -> str:
 
 
 def state_path_of(path: str) -> str:
-    """Return the path of the saved state of a dspy_module: beside its file."""
+    """Return the path of the saved state of a dspy_module: next to its file."""
     return (path[: -len(_suffix(path))] if _suffix(path) else path) + STATE_SUFFIX
 
 
@@ -213,7 +213,7 @@ def _suffix_for(artifact: Artifact) -> str:
 
 
 def needs_file(artifact: Artifact, package: Package) -> bool:
-    """Return True if the artifact needs a file of its own."""
+    """Return True if the artifact needs its own file."""
     if artifact.content or (isinstance(artifact, DspyModule) and artifact.state is not None):
         return True
     return artifact.path is not None and package.get(artifact.path) is not None

@@ -74,7 +74,7 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG00
 def read_skill(
     form: FormName, package: Package, path: str, document: Document, limits: Limits = DEFAULT_LIMITS
 ) -> Reading:
-    """Read a skill that is one document and the files beside it."""
+    """Read a skill that is one document and the files next to it."""
     problems = list(document.problems)
     values = read_fields(form, package, path, document, problems)
     if values is None:

@@ -1,4 +1,4 @@
-"""Write the forms that are one Markdown document with files beside it."""
+"""Write the forms that are one Markdown document with files next to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compose_document(raw: str | None, body: str) -> bytes:
 def replace_fields(raw: str, changes: Mapping[str, Any], limits: Limits) -> str | None:
     """Return the frontmatter with these keys changed, or removed if their value is empty. All other lines stay.
 
-    Return None if the keys are not on lines of their own.
+    Return None if the keys are not on their own lines.
     """
     starts = sorted((line, key) for key, line in load(raw, limits=limits).lines.items())
     rows = _ROW.findall(raw)

@@ -214,7 +214,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
     skill_md = write_skill_md(skill, original, standard_only=standard_only)
     holder = body_artifact(skill)
     # Some bodies do not survive in a document, for example one with NUL characters, which is read as UTF-16. Such a
-    # text gets a file of its own.
+    # text gets its own file.
     if holder is not None and skill_md.document.body != holder.content:
         holder = None
     artifacts, files, entries = _artifact_files(skill, holder, skill_md.file, original)

@@ -66,7 +66,7 @@ def prompt_settings(path: str, document: JsonObject, problems: list[Problem]) ->
 def write_prompt(path: str, settings: JsonObject, before: bytes | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """Return a registry file for a prompt. Other fields of the earlier file are kept."""
     document = (parse_file(path, before, limits).object if before is not None else None) or {}
-    # The name of an older version carries the version, which has a field of its own in the file.
+    # The name of an older version carries the version, which has its own field in the file.
     name = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
     fresh = {"prompt_id": name, **{field: settings.get(field) for field in PROMPT_FIELDS}}
     for field, value in {**fresh, "template": settings["content"]}.items():

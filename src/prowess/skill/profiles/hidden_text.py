@@ -37,7 +37,7 @@ _PROSE = (".md", ".mdx", ".markdown", ".txt", ".rst", ".j2", ".jinja", ".mustach
 
 _LOADED = ("references/", "scripts/")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-"""Byte order marks of files that a run reads as text; that of UTF-32 in the other order begins like the first."""
+"""Byte order marks of files that a run reads as text; that of UTF-32 in the other order starts like the first."""
 _PLAIN_FORMS = ("agentskills", "agentcy", "bernstein")
 _CODE_KINDS = ("asset", "script")
 
@@ -197,7 +197,7 @@ def _spell(text: str) -> str:
 
 
 # Lowercase letters, by the Latin letter that they look like: the entries of Unicode's confusables.txt (UTS #39) that a slug
-# can contain. The Turkish dotless i is left out: it is a letter of its own in everyday words.
+# can contain. The Turkish dotless i is left out: it is a separate letter in everyday words.
 _LOOK_LIKE = {
     "a": "ɑαа",
     "b": "ᑲᖯ",
@@ -253,5 +253,5 @@ def _script_of(char: str) -> str:
     # Latin is part of everyday East Asian writing, so within one word the two count as one.
     if first in _EAST_ASIAN:
         return "LATIN"
-    # Signs that stand beside letters of any script: modifier letters, the micro sign, ordinals.
+    # Signs that stand next to letters of any script: modifier letters, the micro sign, ordinals.
     return "" if first in ("MODIFIER", "MICRO", "FEMININE", "MASCULINE", "DOUBLE-STRUCK", "SCRIPT") else first

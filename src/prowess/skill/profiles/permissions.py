@@ -21,7 +21,7 @@ _FILES = {
     "hooks/hooks.json": "to run hooks",
 }
 _TOGETHER = "which it can send to these hosts"
-# A longer list goes on in another line and is never cut: padding once hid a host from the person who approved it.
+# A longer list continues in another line and is never cut: padding once hid a host from the person who approved it.
 _LONGEST = 1_000
 # Claude Code runs these commands when it loads the text, before a model reads it.
 _COMMAND = lazy_pattern(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)

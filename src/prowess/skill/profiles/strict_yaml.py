@@ -54,7 +54,7 @@ def read_strictly(data: bytes, limits: Limits = DEFAULT_LIMITS) -> StrictDocumen
     content = content.replace("\r\n", "\n").replace("\r", "\n")
     if not content.startswith("---"):
         return _refused_document("strict-frontmatter", _why_not_at_the_start(content), 1)
-    # The first line that begins with three dashes. The reference itself cuts at any three dashes, also inside a line,
+    # The first line that starts with three dashes. The reference itself cuts at any three dashes, also inside a line,
     # which breaks the specification; docs/profiles.md lists these cases.
     end = content.find("\n---", 2)
     if end < 0:
@@ -281,7 +281,7 @@ def iter_scalars(raw: str) -> Iterator[Scalar]:
 
 
 def _starts_key(stack: list[list[Any]]) -> bool:
-    """Record that a node begins, and return True if it is a mapping key."""
+    """Record that a node starts, and return True if it is a mapping key."""
     if not stack or not stack[-1][0]:
         return False
     stack[-1][1] = not stack[-1][1]

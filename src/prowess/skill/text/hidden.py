@@ -287,7 +287,7 @@ def _non_joiner_accepted(before: str, after: str) -> bool:
 
 
 def _joiner_accepted(before: str, after: str) -> bool:
-    # In Indic scripts a joiner stands beside the sign that removes a vowel (class 9); Khmer has one before its shifters.
+    # In Indic scripts a joiner stands next to the sign that removes a vowel (class 9); Khmer has one before its shifters.
     if before in _BRAHMIC and (_is_virama(before) or _is_virama(after) or "\u1780" <= before <= "\u17ff"):
         return _ends_word(after) or after in _BRAHMIC
     # Arabic letters join by themselves: a joiner shows the joined form of a letter that stands alone.

@@ -153,7 +153,7 @@ def _find_stray_row(entry: FrontmatterEntry) -> int:
         return 0
     loose = _LOOSE if value and value[0] not in "[{" else _LOOSE_BELOW
     index = next((index for index, row in enumerate(entry.rows[1:], start=1) if loose.match(row)), 0)
-    # A quotation that is still open may go on in column 0; such a row is text and not stray.
+    # A quotation that is still open may continue in column 0; such a row is text and not stray.
     open_quote = value[:1] in ("'", '"') and not entry.rows[index - 1].rstrip().endswith(value[0])
     return 0 if open_quote else index
 
@@ -165,7 +165,7 @@ def _read_without_stray(entry: FrontmatterEntry, index: int, result: ReadFields,
     result.problems.append(make_problem("line-without-key", message, hint, line=entry.line + index, field=entry.key))
     _read_entry(FrontmatterEntry(entry.key, entry.line, entry.rows[:index]), result, limits)
     value = result.fields.pop(entry.key)
-    # Only running text goes on in the next line; a slug or a version does not. Chinese and Japanese prose has no
+    # Only running text continues in the next line; a slug or a version does not. Chinese and Japanese prose has no
     # spaces, so text that is not ASCII counts as running text too.
     if isinstance(value, str) and (" " in value or not value.isascii()):
         return fold_lines([value, *entry.rows[index:]])

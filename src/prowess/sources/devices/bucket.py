@@ -54,7 +54,7 @@ class BucketLocation:
             self._store.put(name, data)
 
     def replace(self, name: str, data: bytes, tag: str) -> None:
-        """Store a file in place of the one with this tag, by a conditional write."""
+        """Store a file, replacing the one with this tag, by a conditional write."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         with self._errors():

@@ -66,7 +66,7 @@ class FolderLocation:
             raise self._failed("write", name, error) from error
 
     def replace(self, name: str, data: bytes, tag: str) -> None:
-        """Store a file in place of the one with this tag. Only devices that share the file system wait for each other."""
+        """Store a file, replacing the one with this tag. Only devices that share the file system wait for each other."""
         with self._locked():
             found = self.read(name, MAX_BUNDLE_BYTES)
             if (found.tag if found else "") != tag:

@@ -39,7 +39,7 @@ class Location(Protocol):
         ...
 
     def replace(self, name: str, data: bytes, tag: str) -> None:
-        """Store a file in place of the one with this tag, or of none (''). Raise `Conflict` if there is another one now."""
+        """Store a file, replacing the one with this tag, or of none (''). Raise `Conflict` if there is another one now."""
         ...
 
 

@@ -47,7 +47,7 @@ class DeviceState:
         return read_secret(self._key_path) or ""
 
     def set_key(self, key: str) -> None:
-        """Keep the key of the owner's other devices, in place of an older one."""
+        """Keep the key of the owner's other devices, replacing an older one."""
         if len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
             raise Invalid(
                 f"That is not a sync key: it needs at least {_MIN_KEY_CHARS} letters and digits.",

@@ -1,4 +1,4 @@
-"""Read and write lock files: JSON that may come from anybody, written in one step, byte for byte as JavaScript writes it."""
+"""Read and write lock files: JSON that may come from anyone, written in one step, byte for byte as JavaScript writes it."""
 
 from __future__ import annotations
 

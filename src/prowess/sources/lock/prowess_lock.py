@@ -1,6 +1,6 @@
 """`prowess.lock`: for each installed skill, the commit and the files it has, where it was placed, and who accepted it.
 
-It lies beside the lock file of the skills CLI, which has no room for this. It can be committed, so anybody may have written
+It lies next to the lock file of the skills CLI, which has no room for this. It can be committed, so anyone may have written
 it: no path in it is ever followed (places follow from the name of a skill and the ids of its agents), and what it says about
 acceptance informs people. Only the records decide what is trusted.
 """

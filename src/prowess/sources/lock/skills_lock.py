@@ -187,7 +187,7 @@ def source_text(locked: LockedSource) -> str:
 
 
 def matches_locked(locked: LockedSource, folder: Path) -> bool | None:
-    """Return True if a folder has the files that the skills CLI recorded, and None if that cannot be told.
+    """Return True if a folder has the files that the skills CLI recorded, and None if that cannot be determined.
 
     Its order of names outside ASCII depends on the machine. It also hashes `metadata.json`, but does not install it.
     """

@@ -1,6 +1,6 @@
 """The registry skills.sh: the API that its command line uses, or the documented one where there is a key.
 
-Without a key, `/api/search`, `/api/skills/trending` and `/api/download/OWNER/REPO/SKILL` answer anybody. The documented
+Without a key, `/api/search`, `/api/skills/trending` and `/api/download/OWNER/REPO/SKILL` answer anyone. The documented
 API below `/api/v1` needs a key and also knows skills that come from websites. Audits are advice, so a skill without any is
 no error.
 """

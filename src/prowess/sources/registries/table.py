@@ -59,7 +59,7 @@ REGISTRIES: Mapping[str, Callable[[RegistrySettings, HttpClient], Registry]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySkill:
-    """A skill of a registry that somebody named."""
+    """A skill of a registry that someone named."""
 
     registry: Registry
     id: str

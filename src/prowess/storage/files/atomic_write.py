@@ -227,7 +227,7 @@ def _read_journal(path: Path) -> tuple[str, str] | None:
 
 @contextmanager
 def _temporary_folder(parent: Path) -> Generator[Path]:
-    # Beside the target, because a rename does not work across file systems.
+    # Next to the target, because a rename does not work across file systems.
     folder = parent / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
     folder.mkdir(mode=0o700)
     try:

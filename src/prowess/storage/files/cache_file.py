@@ -9,7 +9,7 @@ from pathlib import Path
 
 def write_cache(path: Path, text: str) -> None:
     """Write a cache file, creating its folder. A disk that is full or read-only is not an error."""
-    # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
+    # Another process may be saving too. Each writes its own file and puts it in place in one step.
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         try:

@@ -233,7 +233,7 @@ class _Differences:
     def _list(self, folders: list[str], known: set[str]) -> None:
         while folders and not self.overflow:
             listed = _Fingerprint()
-            # A folder in place of a file, or the other way round, has another inode and is in `changed`.
+            # A folder instead of a file, or the other way round, has another inode and is in `changed`.
             folders += [inner for inner in listed.folder(folders.pop()) if inner not in known]
             for number, path in enumerate(listed.places):
                 if path not in known:
@@ -271,7 +271,7 @@ def fingerprint_sqlite(path: str) -> str:
     and may remove it again, so a missing log and an empty one are the same.
     """
     began = time.time_ns()
-    path = os.path.realpath(path)  # SQLite keeps the log beside the file itself, not beside a link to it
+    path = os.path.realpath(path)  # SQLite keeps the log next to the file itself, not next to a link to it
     try:
         stamps = [make_stamp(os.stat(path))]
         log = _stat_wal(path)

@@ -222,7 +222,7 @@ def snapshot_folder(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str
 
 
 def read_until_stable(read: Callable[[], Snapshot]) -> Snapshot:
-    """Read until nothing changed meanwhile, so that a skill that is being replaced is read as the old or the new one."""
+    """Read until nothing changed in the meantime, so that a skill that is being replaced is read as the old or the new one."""
     for _ in range(_MAX_ATTEMPTS):
         with suppress(FileNotFoundError):
             snapshot = read()

@@ -33,7 +33,7 @@ def snapshot_file(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str =
     """Read one file as a skill. A YAML descriptor includes its function, and the prompt and rubric that it names.
 
     The function is in the descriptor's folder or below. Prompts and rubrics are in a folder `prompts`, `rubrics` or
-    `prompt-registry` beside the descriptor or beside its folder. With `root`, nothing outside of it is read and no
+    `prompt-registry` next to the descriptor or next to its folder. With `root`, nothing outside of it is read and no
     component of a path may be a link.
     """
     return read_until_stable(lambda: _read_single_file(location, limits, root))

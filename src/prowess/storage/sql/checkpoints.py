@@ -33,7 +33,7 @@ ANY_OLD = CompiledSelect(sa.select(_T.trace_id).where(_OLD).limit(1))
 
 
 def find(start: str) -> sa.Select[*tuple[Any, ...]]:
-    """Return a select of the owner's checkpoints whose trace id begins with a prefix."""
+    """Return a select of the owner's checkpoints whose trace id starts with a prefix."""
     return sa.select(checkpoints).where(_T.trace_id.startswith(start, autoescape=True), _OURS)
 
 

@@ -44,7 +44,7 @@ OWN = sessions.c.actor == sa.bindparam("viewer")
 SHARED = sa.bindparam("shared", type_=sa.Text)
 VISIBLE = sa.and_(owner_condition(sessions), sa.or_(OWN, SHARED == "all", sessions.c.actor_kind == SHARED))
 # A conversation may be named like the id of another session; the id comes first. The actor's own conversation comes before
-# one of the same name that somebody else has, and of those the one in use comes first.
+# one of the same name that someone else has, and of those the one in use comes first.
 FIND = CompiledSelect(
     sa.select(sessions)
     .where(VISIBLE, sa.or_(THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))

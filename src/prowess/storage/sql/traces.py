@@ -106,7 +106,7 @@ def count(which: TraceFilter) -> sa.Select[int]:
 
 
 def ids(which: TraceFilter, start: str) -> sa.Select[str]:
-    """Return a select of the ids that begin with a prefix."""
+    """Return a select of the ids that start with a prefix."""
     return sa.select(traces.c.id).where(traces.c.id.startswith(start, autoescape=True), *conditions(which))
 
 

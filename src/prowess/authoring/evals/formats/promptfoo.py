@@ -123,7 +123,7 @@ def _message(source: EvalSource, at: At, text: str) -> str:
 
 
 def _tests(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
-    """Yield each test with its source and place; tests may be in files of their own."""
+    """Yield each test with its source and place; tests may be in their own files."""
     known: set[str] = set()
     for index, written in enumerate(as_list(top.get("tests"))):
         at: At = ("tests", index)

@@ -62,7 +62,7 @@ def read_assertions(source: EvalSource, at: At, written: Any, fill: Fill, *, dep
 
 
 def _read_set(source: EvalSource, at: At, fields: JsonObject, fill: Fill, depth: int) -> list[Check]:
-    """Return the checks of a set. They share the set's weight; a threshold of its own is not supported."""
+    """Return the checks of a set. They share the set's weight; its own threshold is not supported."""
     inner = read_assertions(source, (*at, "assert"), fields.get("assert"), fill, depth=depth + 1)
     if fields.get("threshold") is not None:
         source.report("eval-setting", "A threshold of an `assert-set` is ignored; its checks count individually.", *at)

@@ -362,7 +362,7 @@ def _choose_skills(plan: InstallPlan) -> InstallPlan:
 
 
 def _ask_about_plan(plan: InstallPlan, shown: dict[str, str], verb: str) -> tuple[bool, dict[str, str]]:
-    """Ask whether to go on with a plan that was shown. Return the answer, and what was seen, by slug."""
+    """Ask whether to continue with a plan that was shown. Return the answer, and what was seen, by slug."""
     skills = plan.skills
     files = [f"━━ {skill.new.name}\n\n{format_files(skill.new.placed)}" for skill in skills]
     diffs = [f"━━ {skill.new.name}\n\n{_format_diff_text(skill)}" for skill in skills if skill.diff]

@@ -180,7 +180,7 @@ def _resolve(id: str, note: str, token_file: Path | None, cli: Cli, *, approved:
 
 
 async def _find_approval(prowess: Prowess, id: str) -> ApprovalRow:
-    """Return the approval with that id, or whose id begins with those four or more characters.
+    """Return the approval with that id, or whose id starts with those four or more characters.
 
     Raise `Invalid` if several match, and `NotFound` if none does.
     """

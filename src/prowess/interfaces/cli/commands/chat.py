@@ -109,9 +109,9 @@ def _exit_code(ended: TurnEnded | None) -> int:
 
 
 async def find_conversation(prowess: Prowess, id: str) -> Conversation:
-    """Return the conversation with this id or name, or whose id begins so; the last one if `id` is empty.
+    """Return the conversation with this id or name, or whose id starts so; the last one if `id` is empty.
 
-    Raise `Invalid` if several ids begin so, and `NotFound` if none does.
+    Raise `Invalid` if several ids start so, and `NotFound` if none does.
     """
     if id:
         return find_by_prefix(await prowess.agent.list(), id, "conversations") or await prowess.agent.get(id)

@@ -150,7 +150,7 @@ def resume(run_id: str, cli: Cli) -> None:
 
 @contextmanager
 def _progress(run_id: str, cli: Cli) -> Generator[ProgressListener]:
-    """Show the progress of an evaluation as a bar, unless JSON is printed. If it is interrupted, print how to go on."""
+    """Show the progress of an evaluation as a bar, unless JSON is printed. If it is interrupted, print how to continue."""
     has_begun = False
     try:
         with progress_bar("Evaluating") as advance:

@@ -35,7 +35,7 @@ _EXPORT_ROWS = 500
 async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[T]:
     """Return the last `limit` entries of a log, oldest first. `last` is the number of its newest entry.
 
-    `read` may filter entries out, so the window of numbers grows until there are enough entries or the log begins.
+    `read` may filter entries out, so the window of numbers grows until there are enough entries or the log starts.
     """
     window = limit
     while True:

@@ -131,7 +131,7 @@ def resume(id: str, cli: Cli) -> None:
 
 
 def _follow(prepare: Callable[[Prowess], Awaitable[Proposal]], cli: Cli) -> None:
-    """Do an optimization and print its result. If it is interrupted, print how to go on."""
+    """Do an optimization and print its result. If it is interrupted, print how to continue."""
     with open_engine(cli) as engine:
         chosen = engine.run(prepare)
         try:

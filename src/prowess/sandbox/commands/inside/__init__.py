@@ -1,1 +1,1 @@
-"""The launcher of a command: it runs in a process of its own, without this one's environment."""
+"""The launcher of a command: it runs in its own process, without this one's environment."""

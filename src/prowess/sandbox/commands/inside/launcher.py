@@ -1,7 +1,7 @@
 """The program that runs one command: it starts a confined process, watches it and its descendants, and cleans up.
 
 Three processes: this one, which no command can see and which reports how the command ended; the init process of a new PID
-namespace, whose end kills everything in the namespace; and the command itself, which gives up what it does not need before
+namespace, whose end kills everything in the namespace; and the command itself, which drops what it does not need before
 it executes the foreign program. Where such namespaces are not available nothing is run: what a command starts could outlive it.
 """
 
@@ -114,7 +114,7 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     reason = _watch(task, first, line, group)
     _kill_namespace(first)
     if group:
-        # The kernel may have killed the command before anybody looked.
+        # The kernel may have killed the command before anyone looked.
         reason = reason or ("memory" if group.has_killed() else "")
         group.remove()
     outcome: dict[str, Any] = {"reason": reason}

@@ -192,8 +192,8 @@ def _group_parents() -> Iterator[Path]:
                 yield from _group_folders("cgroup", "memory", path)
             elif not controllers:
                 for own in _group_folders("cgroup2", "", path):
-                    # A group with processes gives its children no controllers, so one beside it is needed. It would
-                    # escape a limit that somebody has set for this very group.
+                    # A group with processes gives its children no controllers, so one next to it is needed. It would
+                    # escape a limit that someone has set for this very group.
                     limited = own / "memory.max"
                     beside = [own.parent] if limited.exists() and limited.read_text().strip() == "max" else []
                     yield from (

@@ -88,7 +88,7 @@ def epoch_callback(stop: Callable[[], bool], ticks: int) -> Any:
                 return _error()
             delta[0] = ticks
         except BaseException:
-            return _error()  # an exception cannot cross C code: ctypes would print it, and the guest would go on
+            return _error()  # an exception cannot cross C code: ctypes would print it, and the guest would continue
         return 0
 
     callback = _EPOCH(reached)

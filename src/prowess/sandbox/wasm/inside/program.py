@@ -77,7 +77,7 @@ PAUSE_SECONDS = 0.002
 
 
 class SpareGuests:
-    """Keeps a few unused guests ready, and releases used ones; both in a thread of its own, so that no run waits for it."""
+    """Keeps a few unused guests ready, and releases used ones; both in its own thread, so that no run waits for it."""
 
     def __init__(self, make: Callable[[], Guest], most: int) -> None:
         self._make = make
