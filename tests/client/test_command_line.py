@@ -383,7 +383,7 @@ def test_the_server_comes_from_the_environment_and_local_commands_ignore_it(here
     monkeypatch.setenv("PROWESS_SERVER", "http://127.0.0.1:9")
     assert here("list").code == 7
     assert here("validate", ".").code == 0
-    assert "looks on this machine, and not on PROWESS_SERVER" in here("eval", "triggers", "nowhere").err
+    assert "looks on this machine, not on PROWESS_SERVER" in here("eval", "triggers", "nowhere").err
     assert "not those of PROWESS_SERVER" in here("mcp", "--install", "claude-code").err
     refused = here("trust")
     assert refused.code == 2

@@ -52,13 +52,13 @@ async def test_binary_files_are_read_with_their_bytes(server: FakeSkillServer, r
 async def test_a_wrong_digest_is_refused(server: FakeSkillServer, reader: SkillReader):
     skill = await reader.get(URI)
     server.files[LIMITS_URI] = LIMITS.replace("100", "999").encode()  # the same size
-    with pytest.raises(Conflict, match="sent other bytes"):
+    with pytest.raises(Conflict, match="lists a different digest"):
         await reader.read_file(skill, "references/limits.md")
 
 
 async def test_a_wrong_size_is_refused_even_with_the_right_digest(server: FakeSkillServer, reader: SkillReader):
     server.entries[URI]["resources"][1]["size"] += 1
-    with pytest.raises(Conflict, match="sent other bytes"):
+    with pytest.raises(Conflict, match="lists a different digest"):
         await reader.read_file(await reader.get(URI), "references/limits.md")
 
 

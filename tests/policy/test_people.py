@@ -195,7 +195,7 @@ def test_an_agents_token_never_approves_administers_or_creates_tokens(tokens: To
     with pytest.raises(Refused, match="An agent cannot"):
         tokens.revoke(agent, made.token.id)
     for scope in ("approvals.resolve", "admin"):
-        with pytest.raises(Refused, match="token of an agent"):
+        with pytest.raises(Refused, match="token for an agent"):
             tokens.create(ANN, agent="builder", scopes=[scope])
 
 

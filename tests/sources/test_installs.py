@@ -287,7 +287,7 @@ async def test_verify_names_who_must_have_signed(tmp_path, new_process):
         return new_process("verify", *options, environment=dict(os.environ), folder=tmp_path)
 
     issuer = ("--issuer", "https://id.example.com", "--trusted-root", "root.json")
-    assert "not verified" in verify("signed").stdout
+    assert "an unverified signer" in verify("signed").stdout
     good = verify("signed", "--signer", "ann@example.com", *issuer)
     assert (good.returncode, "signed by ann@example.com" in good.stdout) == (0, True)
     assert verify("signed", "--signer", "eve@example.com", *issuer).returncode == 6

@@ -296,7 +296,7 @@ def test_a_file_that_is_not_a_sound_backup_is_refused(path: Path, tmp_path: Path
     path.unlink()
 
     bad.write_text("This is no database." * 100)
-    with pytest.raises(Invalid, match="not a sound"):
+    with pytest.raises(Invalid, match="not a valid"):
         restore(bad, path, seals)
     bad.write_bytes(copy.read_bytes()[: copy.stat().st_size // 2])
     with pytest.raises((Invalid, Refused)):

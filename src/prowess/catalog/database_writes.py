@@ -197,6 +197,7 @@ def _new_id(skill: Skill, tenant: Tenant, used_ids: set[str]) -> str:
 def _write(connection: sa.Connection, tenant: Tenant, plans: Sequence[_PlannedWrite]) -> None:
     """Write the rows, sorted by slug: two writers of many skills then lock rows in the same order and cannot deadlock."""
     plans = sorted(plans, key=lambda plan: plan.skill.slug)
+    # Stored bytes are kept, except in a repair: there they no longer match their digest, and are replaced.
     blobs.put_blobs(connection, [plan.package for plan in plans if not plan.repair])
     blobs.put_blobs(connection, [plan.package for plan in plans if plan.repair], replace=True)
     skills.insert_skills(connection, tenant, [(p.skill, p.package) for p in plans if p.step == "create"])

@@ -34,6 +34,7 @@ class MemoryStore(EditableStore):
         self.scope = scope
         self.location = "memory"
         self._log = versions or MemoryVersions()
+        # Reentrant, because methods that hold it call others that take it.
         self._lock = threading.RLock()
         self._kept: dict[str, _Kept] = {}
         self._slugs: dict[str, str] = {}

@@ -214,4 +214,5 @@ class Subscription:
         page = self._tail.after(position)
         if page is None:
             return await offload(lambda: self._log.page(position, PAGE_EVENTS, self._filter, report_pruned=True))
+        # The position also passes events that the filter drops, or every look would read them again.
         return EventPage(events=[event for event in page.events if self._filter.takes(event)], position=page.position)

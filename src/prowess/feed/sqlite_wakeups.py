@@ -91,9 +91,11 @@ class _WatchedFile:
         try:
             found = self._path.stat()
             identity = (found.st_dev, found.st_ino)
+            # A connection stays on the file that it opened, so it would never notice changes of a new file at the path.
             if identity != self._identity or self._connection is None:
                 self._open(identity)
             return identity, self._version()
+        # The file may be missing or being replaced right now. The next poll looks again.
         except (OSError, sqlite3.Error):
             self.close()
             return None
@@ -110,4 +112,5 @@ class _WatchedFile:
         self._connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=1)
 
     def _version(self) -> int | None:
+        # Only comparable with earlier values of the same connection; `state` adds the identity of the file.
         return self._connection.execute("PRAGMA data_version").fetchone()[0] if self._connection else None

@@ -167,6 +167,7 @@ class Execution:
         if job is None or job.attempt != attempt or not job.is_open:
             return
         engine = await self._acting(job)
+        # Shared by the chunks of this attempt: `concurrency` limits the items on a worker, not those of each chunk.
         slots = self._slots.setdefault(f"{job_id}.{attempt}", asyncio.Semaphore(int(job.request["concurrency"])))
         stopped: list[ProwessError] = []
 
@@ -193,6 +194,7 @@ class Execution:
     async def _do_item(
         self, job: JobRow, engine: Engine, position: int, text: str, stopped: list[ProwessError]
     ) -> None:
+        # Derived, so that an item which runs again after a crash keeps its run id.
         run_id = str(uuid.uuid5(uuid.UUID(job.id), str(position)))
         began = time.perf_counter()
         result_row: JsonObject = {"index": position, "run_id": run_id, "ok": False, "output": None, "error": None}
@@ -204,6 +206,7 @@ class Execution:
             result_row["traces"] = [part.trace for part in result.parts]
         except ProwessError as raised:
             error = raised
+        # Without a result the item stays pending, so that a retry of the job runs it.
         if isinstance(error, _STOPPING):
             stopped.append(error)
             return
@@ -240,6 +243,7 @@ class Execution:
 
     async def _guard(self, job_id: str, attempt: int, work: Callable[[JobRow, Engine], Awaitable[None]]) -> None:
         """Start a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
+        # A job that is started again after a crash keeps the time of its first start.
         began = sa.func.coalesce(jobs.jobs.c.started_at, now())
         values = {"state": "running", "approval_id": None, "started_at": began}
         job = await when_back(partial(self._change, job_id, attempt, values))

@@ -192,6 +192,7 @@ class Jobs:
 
         row = await offload(cancel)
         self._context.resources.wake(row.organization_id)
+        # This ends the work of this process at once. Other workers find the cancelled row at their next look.
         await self._worker.cancel(row)
         return await self.get(row.id)
 
@@ -307,6 +308,7 @@ class Jobs:
                 values["failed"] = 0
             if row.kind == "batch":
                 jobs.reset_failed(connection, row.id)
+            # A new attempt, because it names the workflow, and DBOS does not run one again that has ended.
             cleared = dict.fromkeys(("finished_at", "error_code", "error", "hint", "result"))
             values |= {**cleared, "attempt": row.attempt + 1, "actor": self._retrying_actor(row)}
             changed = jobs.change(connection, row.id, values, states=(row.state,), attempt=row.attempt)

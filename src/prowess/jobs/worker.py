@@ -128,6 +128,7 @@ class JobWorker:
 
         from prowess.jobs.workflows import deactivate
 
+        # Before the tasks are cancelled: DBOS may still start a workflow, and `doing` cancels that one.
         self._closing = True
         tasks = [*self._loops, *(task for tasks in self._doing.values() for task in tasks)]
         for task in tasks:
@@ -137,6 +138,7 @@ class JobWorker:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
         await offload(DBOS.destroy)
         deactivate()
+        # Only now that DBOS has stopped: it could take what is handed back from the queues again.
         if self._system is not None:
             with suppress(ProwessError):
                 await offload(self._leave, self._system)
@@ -321,6 +323,7 @@ class JobWorker:
 
     def _claim_dead(self) -> list[str]:
         silent = seconds_from_now(-DEAD_SECONDS)
+        # A read first: usually no worker is dead, and every write would make other writers of SQLite wait.
         with self.records().read() as connection:
             workers = jobs.list_workers(connection)
         dead = [
@@ -331,6 +334,7 @@ class JobWorker:
         if not dead:
             return []
         with self.records().write() as connection:
+            # Several workers may find the same dead one. The claim lets only one of them take over its jobs.
             return [
                 worker_id for worker_id in dead if jobs.claim_worker(connection, worker_id, lease_seconds=LEASE_SECONDS)
             ]
@@ -342,6 +346,7 @@ class JobWorker:
     def _list_lost(self) -> list[JobRow]:
         """Return jobs that were stored but never handed over, because their process died in between."""
         with self.records().read() as connection:
+            # Not a job that was stored just now: the process that stored it is about to hand it over.
             return jobs.list_lost(connection, places=("", self.place), before=seconds_from_now(-LEASE_SECONDS))
 
     def _list_current(self, attempts: Sequence[str]) -> set[str]:

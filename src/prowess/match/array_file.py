@@ -92,11 +92,13 @@ def write_arrays(
     header = json.dumps({"size": size, "checked": ranges, "arrays": layout, "facts": dict(facts or {})}).encode()
     content = [part for array in contiguous.values() for part in _pad(array)]
     head = _HEAD.pack(_MAGIC, len(header), zlib.crc32(header), _check_of(content, ranges)) + header
+    # With the process id, because another process may be writing the same file.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
             file.writelines((head.ljust(_data_start(header), b"\0"), *content))
             file.flush()
+            # Before the rename: after a power failure, the name could otherwise lead to a file without its content.
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:

@@ -38,6 +38,7 @@ class SegmentPart(Protocol):
 
 def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
     """Return one segment with the live documents of all parts, and only the words and terms they use."""
+    # Deleted documents are only marked until now; the merge is what frees their words and postings.
     kept = [np.flatnonzero(part.alive) for part in parts]
     segments = [part.segment for part in parts]
     used = [np.flatnonzero(part.word_count) for part in parts]

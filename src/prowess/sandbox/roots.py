@@ -286,9 +286,11 @@ def _raise_for(error: OSError, path: str, most: int) -> NoReturn:
     errors: dict[int, ProwessError] = {
         errno.ENOENT: NotFound(f"File {path!r} not found."),
         errno.ENOTDIR: NotFound(f"File {path!r} not found: a part of the path is not a folder."),
+        # What `O_NOFOLLOW` reports for a link.
         errno.ELOOP: Refused(f"{path!r} contains a symbolic link.", hint="Pass the path of the file itself."),
         errno.EISDIR: Refused(f"{path!r} is a folder, not a file.", hint="Pass the path of a file in it."),
         errno.ENODEV: Refused(f"{path!r} is not a regular file."),
+        # What opening a socket, or a pipe without a reader, reports.
         errno.ENXIO: Refused(f"{path!r} is not a regular file."),
         errno.EFBIG: Invalid(f"{path!r} is larger than the limit of {most:,} bytes."),
         errno.ENAMETOOLONG: Invalid(f"The file name in {path[:80]!r} is too long."),

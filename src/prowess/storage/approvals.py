@@ -147,6 +147,7 @@ def resolve(
         values["detail"] = detail
     if approved and lifetime_seconds is not None:
         values["expires_at"] = seconds_from_now(lifetime_seconds)
+    # Only a pending row is changed, so of two answers at the same time the first one wins.
     won = connection.execute(sql.RESOLVE.values(**values), _key(organization_id, approval_id)).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if won else None
 

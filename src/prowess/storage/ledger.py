@@ -51,6 +51,7 @@ class AuditRow:
 
 EVENT_COLUMNS = ("number", "id", "at", "user_id", "session_id", "name", "data")
 """The columns that are read for an event, in this order."""
+# Above every number, and still a 64-bit integer, which is what both databases can compare.
 _AFTER_ALL = 2**62
 
 

@@ -46,6 +46,7 @@ def read_secret(path: Path) -> str | None:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise Refused(f"{str(path)!r} is not a regular file.", hint="Delete it, and Prowess creates a new secret.")
+        # A secret that others could read may be known to them already, so changing the mode would not make it safe.
         if mode & 0o077:
             raise Refused(
                 f"Other users can read the secret file {str(path)!r}.",
@@ -76,6 +77,7 @@ def load_or_create_secret(path: Path, make: Callable[[], str] = lambda: secrets.
             temporary.unlink()
     except OSError as error:
         raise _cannot_write(path, error) from error
+    # Read again: if another process was first, its secret counts, not the one made here.
     secret = read_secret(path)
     if secret is None:
         raise Unavailable(f"{str(path)!r} was removed while it was being created.", hint="Try again.")

@@ -125,6 +125,7 @@ def open_session(
         owned = {**viewer.owner.columns, "actor": viewer.actor, "actor_kind": viewer.kind}
         name = conversation_id or new_id
         new = {**owned, **values, "id": new_id, "conversation_id": name, "budget_used": 0, "created_at": moment}
+        # The insert does nothing if another caller has just created the session, which is then read below.
         if sql.INSERT.run(connection, [new]):
             return _get(connection, viewer, name)
         found = _get(connection, viewer, name)

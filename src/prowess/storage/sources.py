@@ -135,6 +135,7 @@ def get_source(connection: sa.Connection, owner: Owner, id: str, *, lock: bool =
 def list_sources(connection: sa.Connection, owner: Owner) -> list[Source]:
     """Return the sources that the owner sees: the organization's and the user's own, by name."""
     found = [make_row(Source, row, ("config", "counts", "problems")) for row in sql.LIST.rows(connection, owner.key)]
+    # SQLite has no booleans: rows that SQLAlchemy does not convert have 0 and 1.
     return [replace(source, enabled=bool(source.enabled)) for source in found]
 
 

@@ -92,6 +92,7 @@ class DriverPool:
 
     def forget(self) -> None:
         """Forget the parent's connections in a forked child, without closing them."""
+        # Referenced for as long as the child lives: dropping the last reference would close them.
         _inherited.append(self._idle)
         self._idle = []
 
@@ -140,6 +141,7 @@ class DriverConnection:
             if self._adopted is not None:
                 self._adopted.close()
             self.dbapi_connection.rollback()
+        # Its transaction may still be open, so the connection must not go back to the pool.
         except BaseException:
             self.dbapi_connection.close()
             raise

@@ -133,6 +133,7 @@ TraceSort = Literal["started_at", "duration_ms", "estimated_cost"]
 
 def sort_position(value: str | float | None, id: str) -> TracePosition:
     """Return the position of a row that has this value in the column of the sort."""
+    # Rows without a value sort as -1, below all others, because NULL compares with nothing.
     return (-1 if value is None else value), id
 
 
@@ -201,6 +202,7 @@ def read_running(connection: sa.Connection) -> list[tuple[str, str, str]]:
 def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str, error: str, code: str) -> int:
     """Mark those of these runs that are still running as interrupted; return how many."""
     closed = 0
+    # In chunks, because SQLite limits the parameters of a statement (`_MAX_PARAMETERS`).
     for start in range(0, len(ids), 500):
         change = sql.close(ids[start : start + 500])
         closed += connection.execute(change.values(completed_at=moment, error=error, error_code=code)).rowcount
@@ -307,6 +309,7 @@ def _copy(connection: sa.Connection, rows: Sequence[Values]) -> list[Values]:
     with closing(connection.connection.cursor()) as cursor, cast("Any", cursor).copy(_COPY) as copy:
         for row in rows:
             line = _LINE % row
+            # Texts that COPY would read as NULL, or as the end of a column.
             if _NULL in row or line.count(_DELIMITER) != len(COLUMNS) - 1:
                 unsent.append(row)
                 continue

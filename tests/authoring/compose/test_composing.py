@@ -265,7 +265,7 @@ async def test_two_refinements_at_once_give_one_round_and_a_conflict(place):
                 await prowess.compose.refine(made.id, "first", model=ScriptedModel([WITH_MODULE]))
                 return await super().complete(request)
 
-        with pytest.raises(Conflict, match="somebody else"):
+        with pytest.raises(Conflict, match="someone else"):
             await prowess.compose.refine(made.id, "second", model=Slow([TIMELINE]))
         assert [one.feedback for one in await prowess.compose.rounds(made.id)] == ["", "first"]
 
@@ -275,7 +275,7 @@ async def test_what_was_approved_must_be_what_is_saved(place):
         model = ScriptedModel([TIMELINE, WITH_MODULE])
         seen = await prowess.compose.start(ASK, model=model)
         await prowess.compose.refine(seen.id, "add a dspy_module", model=model)
-        with pytest.raises(Conflict, match="other files"):
+        with pytest.raises(Conflict, match="different files"):
             await prowess.compose.approve(seen.id, digest=seen.round.digest)
         assert await prowess.skills.cards() == []
 

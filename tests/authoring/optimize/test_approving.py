@@ -101,7 +101,7 @@ async def test_a_skill_that_changed_meanwhile_is_a_conflict_and_nothing_is_lost(
                 await refused(done.id)
         assert await prompt_of(prowess) == "Mine: {{ message }}"
         triage(place)
-        with pytest.raises(Conflict, match="not the one that was shown"):
+        with pytest.raises(Conflict, match="differs from the one that was shown"):
             await prowess.optimize.approve(done.id, digest="0" * 64)
         assert (await prowess.optimize.approve(done.id)).state == "watching"
 

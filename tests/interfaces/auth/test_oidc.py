@@ -173,7 +173,7 @@ def test_a_code_is_used_once(engine: Prowess, provider: Provider, browser: Calla
 
     window.cookies.update(attempt)
     assert "refused the code" in refused(window.get(address))
-    assert "did not begin" in refused(browser().get(address))
+    assert "did not start" in refused(browser().get(address))
     # Without an attempt of the browser, the provider is not even asked.
     assert len(provider.exchanges) == 2
 
@@ -186,7 +186,7 @@ def test_the_answer_to_another_browser_is_refused(
     at_provider(victim)
 
     # An attacker who makes a victim open this would sign the victim in as the attacker.
-    assert "did not begin" in refused(victim.get(at_provider(attacker)))
+    assert "did not start" in refused(victim.get(at_provider(attacker)))
 
 
 def test_an_answer_that_names_another_provider_or_has_no_code_is_refused(
@@ -208,7 +208,7 @@ def test_a_damaged_attempt_is_refused(browser: Callable[..., TestClient]) -> Non
     for cookie in ("", "x", "e30", "bnVsbA", "A" * 5_000):
         window = browser()
         window.cookies.set("prowess_sign_in", cookie)
-        assert "did not begin" in refused(window.get("/api/v1/sign-in/oidc/callback?state=&code=x"))
+        assert "did not start" in refused(window.get("/api/v1/sign-in/oidc/callback?state=&code=x"))
 
 
 def test_a_verified_address_of_an_allowed_domain_joins_as_a_new_user(

@@ -88,7 +88,7 @@ def test_an_agents_token_needs_no_person_and_never_approves(prowess, acme):
 
     assert (made["kind"], made["name"]) == ("agent", "builder")
     assert made["scopes"] == ["skills.read", "skills.run", "skills.write"]
-    assert "token of an agent cannot have approvals.resolve" in refused.err
+    assert "token for an agent cannot have approvals.resolve" in refused.err
 
 
 def test_a_token_lives_as_long_as_it_was_created_for(prowess, workspace):

@@ -62,7 +62,7 @@ def test_show_says_what_the_skill_would_bring_and_installs_nothing(prowess: Prow
     [
         (("search", " "), "The query is empty"),
         (("show", "../../etc/passwd"), "Invalid registry id"),
-        (("show", "acme/runbooks/nothing"), "does not have this"),
+        (("show", "acme/runbooks/nothing"), "does not have it"),
         (("search", "x", "--registry", "nowhere"), "Unknown registry 'nowhere'"),
     ],
 )
@@ -91,7 +91,7 @@ def test_install_needs_a_look_first_and_takes_exactly_that(prowess: Prowess, reg
     registry.add("a/b/lock-waits", files={"SKILL.md": skill_md("lock-waits", body="Look at the locks first.")})
     assert "installing replaces it" in prowess("registry", "show", "a/b/lock-waits").out
     registry.add("a/b/other")
-    assert "other files" in prowess("registry", "install", "a/b/other", "--digest", digest).err
+    assert "different files" in prowess("registry", "install", "a/b/other", "--digest", digest).err
     assert prowess("registry", "install", "a/b/other", "--yes").code == 0
     # A text with control characters is no skill.
     assert "not" in prowess("registry", "install", POSTGRES, "--yes").err

@@ -228,7 +228,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(embedding_server, ask, mon
             handler.wfile.write(b" " * 65_536)
 
     embedding_server.script.append(endless)
-    with pytest.raises(Unavailable, match="far more"):
+    with pytest.raises(Unavailable, match="far larger"):
         ask()
 
 

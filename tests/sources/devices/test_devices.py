@@ -283,7 +283,7 @@ def test_a_bundle_that_somebody_changed_is_refused(paired, folder):
             desktop.pull()
         bundle.write_bytes(good)
     (folder / "bundles/account.json").write_bytes(good)
-    with pytest.raises(Refused, match="not of"):
+    with pytest.raises(Refused, match="not for"):
         desktop.pull()
     assert desktop.digests() == before
 

@@ -109,6 +109,7 @@ class CardVectors:
         chosen = [wanted[high, low] for high, low in keys.tolist()]
         vectors: list[NDArray[np.int8]] = []
         step = len(chosen) if seconds is None else _STEP
+        # At least one step runs, however short the time is, so that repeated calls make progress.
         end = time.monotonic() + (seconds or 0.0)
         while len(vectors) < len(chosen) and (not vectors or time.monotonic() < end):
             vectors += embed_cards(self.embedder, chosen[len(vectors) : len(vectors) + step])

@@ -96,7 +96,7 @@ def _to_error(failure: ExchangeFailed) -> RequestInterrupted | _MalformedAnswer:
             return RequestInterrupted("does not answer in time")
         case "certificate" | "tls":
             reason = getattr(failure.__cause__, "reason", failure.detail)
-            return RequestInterrupted(f"cannot be reached over TLS ({reason})")
+            return RequestInterrupted(f"cannot be trusted or reached over TLS ({reason})")
         case "protocol":
             return RequestInterrupted(failure.detail)
         case "network":
@@ -136,7 +136,9 @@ _HINTS = {
     404: "Check the base URL, which often ends in /v1, and the name of the model.",
     429: "The server asks for fewer requests: wait, or raise the limit there.",
 }
-_MALFORMED_HINT = "Check that the URL is that of an OpenAI-compatible server, and that the model is for embeddings."
+_MALFORMED_HINT = (
+    "Check that the base URL is that of an OpenAI-compatible server, and that the model is for embeddings."
+)
 
 
 class EndpointEmbedder:

@@ -74,6 +74,7 @@ def read_products(arrays: Mapping[str, Array], names: Sequence[str]) -> dict[str
     Large pages, and matrices that start at a cache line, make a short message a tenth faster: it mostly waits for memory.
     """
     room = np.empty(sum(arrays[name].size for name in names) + _CACHE_LINE, np.float32)
+    # The first element that starts a cache line, for which `room` is one line longer than the weights.
     first = -room.__array_interface__["data"][0] % _CACHE_LINE // room.itemsize
     found: dict[str, Product] = {}
     for name in names:

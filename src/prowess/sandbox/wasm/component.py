@@ -135,6 +135,7 @@ def _write_atomically(folder: Path, target: Path, write: Callable[[Path], None])
         built = building / target.name
         write(built)
         built.chmod(0o600)
+        # Synchronized before it gets its name: a file that is there counts as complete and is executed.
         with built.open("rb") as file:
             os.fsync(file.fileno())
         built.replace(target)  # atomic: another process sees all of it or nothing

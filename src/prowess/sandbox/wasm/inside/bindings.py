@@ -91,6 +91,7 @@ def epoch_callback(stop: Callable[[], bool], ticks: int) -> Any:
             return _error()  # an exception cannot cross C code: ctypes would print it, and the guest would continue
         return 0
 
+    # ctypes frees a callback with its last reference, and the engine keeps only a C pointer to it.
     callback = _EPOCH(reached)
     _kept.append(callback)
     return callback
@@ -114,6 +115,7 @@ def add_call(
         if fits(first.size, second.size):
             answer = called(_text(first), _text(second))
         else:
+            # The first text is the name of a function, which only a hostile guest makes long.
             answer = stopped(_text(first)[:200] if first.size < 1_000 else "", "")
         results[0].kind = _ffi.WASMTIME_COMPONENT_STRING
         results[0].of.string = _bytes(answer.encode("utf-8", "replace"))
