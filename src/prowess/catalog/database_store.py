@@ -128,6 +128,7 @@ class DatabaseStore(EditableStore):
         selected = set(marks) if slugs is None else set(slugs).intersection(marks)
         unread = set(selected)
         for texts in self._sealed_texts(selected, whole=slugs is None):
+            # A row counts only with a valid seal and from this reader. Other skills are read from their files below.
             mark = marks.get(texts[0], skills.Mark())
             if is_current(mark.reader) and skills.check_texts(seals, mark, texts):
                 unread.discard(texts[0])

@@ -76,7 +76,7 @@ def read_disk_skill(location: str, root: str, limits: Limits, *, single_file: bo
     """Read the files of a skill on disk, or raise `ProwessError`."""
     try:
         if single_file:
-            # Brings archives and the forms of single files; most folders hold neither.
+            # Imports archives and the forms of single files; most folders have neither.
             from prowess.storage.files.skill_packages import snapshot_file
 
             return snapshot_file(location, limits, root=root)
@@ -126,6 +126,7 @@ def scan_skill(
     report = validate(package, "prowess", limits, remarks=False)
     skill = report.reading.skill
     if skill is None or not report.ok:
+        # Again with all remarks, which only a refused skill shows: a scan of valid skills does without them.
         problems = validate(package, "prowess", limits).problems
         return make(slug=skill.slug if skill else package.name, problems=problems)
     if on_read is not None:

@@ -108,6 +108,7 @@ class Execution:
         self._records = records
         self._wake = wake
         self._redact = redact
+        # Shared by the chunks of an attempt: `concurrency` limits a worker, not each chunk.
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._ended: list[_EndedItem] = []
         self._storing = asyncio.Lock()
@@ -167,7 +168,6 @@ class Execution:
         if job is None or job.attempt != attempt or not job.is_open:
             return
         engine = await self._acting(job)
-        # Shared by the chunks of this attempt: `concurrency` limits the items on a worker, not those of each chunk.
         slots = self._slots.setdefault(f"{job_id}.{attempt}", asyncio.Semaphore(int(job.request["concurrency"])))
         stopped: list[ProwessError] = []
 
@@ -184,8 +184,7 @@ class Execution:
                 for position, text in pending:
                     group.create_task(do(position, text))
         except* ProwessError as errors:
-            # The records cannot be written: the chunk has not ended, and is tried again by the reaper or a retry.
-            stopped.append(_first(errors))
+            stopped.append(_first(errors))  # the records cannot be written: the reaper or a retry tries the chunk again
         if stopped:
             await self._finish(job, "stopped", stopped[0])
         else:
@@ -194,8 +193,7 @@ class Execution:
     async def _do_item(
         self, job: JobRow, engine: Engine, position: int, text: str, stopped: list[ProwessError]
     ) -> None:
-        # Derived, so that an item which runs again after a crash keeps its run id.
-        run_id = str(uuid.uuid5(uuid.UUID(job.id), str(position)))
+        run_id = str(uuid.uuid5(uuid.UUID(job.id), str(position)))  # the same when it runs again after a crash
         began = time.perf_counter()
         result_row: JsonObject = {"index": position, "run_id": run_id, "ok": False, "output": None, "error": None}
         cost: float | None = None
@@ -206,9 +204,8 @@ class Execution:
             result_row["traces"] = [part.trace for part in result.parts]
         except ProwessError as raised:
             error = raised
-        # Without a result the item stays pending, so that a retry of the job runs it.
         if isinstance(error, _STOPPING):
-            stopped.append(error)
+            stopped.append(error)  # the item stays pending, so that a retry of the job runs it
             return
         if error is not None:
             result_row["error"] = error.without_location().as_json()
@@ -243,8 +240,7 @@ class Execution:
 
     async def _guard(self, job_id: str, attempt: int, work: Callable[[JobRow, Engine], Awaitable[None]]) -> None:
         """Start a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
-        # A job that is started again after a crash keeps the time of its first start.
-        began = sa.func.coalesce(jobs.jobs.c.started_at, now())
+        began = sa.func.coalesce(jobs.jobs.c.started_at, now())  # a restart keeps the time of the first start
         values = {"state": "running", "approval_id": None, "started_at": began}
         job = await when_back(partial(self._change, job_id, attempt, values))
         if job is None:

@@ -151,6 +151,7 @@ class Index:
         With `cards`, vectors are looked up there and none are computed. Without, all are computed and kept in memory.
         """
         chosen = embedder or default_encoder()
+        # In portions, which bounds the memory, and merged into one segment, which is faster to rank.
         portions = [LiveSegment.whole(segment) for segment in _build_segments(documents)]
         parts = (merge_segments(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
         index = cls(parts=tuple(LiveSegment.whole(part) for part in parts), embedder=chosen)
@@ -172,6 +173,7 @@ class Index:
         updated = type(self)(parts=parts, embedder=self.embedder, cards=self.cards)
         if self.cards is None:
             return updated
+        # Vectors in memory are computed now: the background process writes only to a folder.
         if self.cards.folder is None and not blank:
             self.cards.add([card for part in added for card in _missing_cards(part)])
         return updated.with_vectors(self.cards)

@@ -167,6 +167,7 @@ class _RunSpan:
     def ended(self, status: str, notes: Notes) -> None:
         """Record how the call ended."""
         self._span.set_attribute("prowess.status", status)
+        # Not known when the span was opened: the model is chosen during the run.
         if notes.model:
             _, name = _provider_and_name(_safe_name(notes.model, self._redactor))
             self._span.set_attribute("gen_ai.request.model", name)
@@ -237,6 +238,7 @@ def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bo
     exporter = _exporter(which)
     export: Any = import_module("opentelemetry.sdk.trace.export")
     own = sdk.TracerProvider()
+    # In batches, from a thread of OpenTelemetry, so that no run waits for the exporter.
     own.add_span_processor(export.BatchSpanProcessor(exporter))
     return SpanTelemetry(own.get_tracer(_SCOPE), redactor, own.shutdown)
 

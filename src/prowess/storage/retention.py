@@ -152,6 +152,7 @@ def delete_batch(connection: sa.Connection, organization_id: str, batch: LogBatc
     table = _LOGS[batch.log]
     these = table.c.number.between(batch.first, batch.last)
     deleted = connection.execute(sa.delete(table).where(table.c.organization_id == organization_id, these)).rowcount
+    # The rows were read without a lock. Another process has deleted some of them, and has counted those already.
     if deleted != batch.rows:
         connection.rollback()
         return False

@@ -151,6 +151,7 @@ def _find_stray_row(entry: FrontmatterEntry) -> int:
     value = entry.value
     if is_block_indicator(value):
         return 0
+    # In brackets, and below a key without a value, a row in column 0 may be an item or a closing sign.
     loose = _LOOSE if value and value[0] not in "[{" else _LOOSE_BELOW
     index = next((index for index, row in enumerate(entry.rows[1:], start=1) if loose.match(row)), 0)
     # A quotation that is still open may continue in column 0; such a row is text and not stray.
@@ -206,6 +207,7 @@ def _read_misplaced_key(entry: FrontmatterEntry, index: int, result: ReadFields,
     result.problems.append(make_problem("bad-indent", message, hint, line=entry.line + index, field=key))
     before = FrontmatterEntry(entry.key, entry.line, entry.rows[:index])
     _read_entry(before, result, limits)
+    # Otherwise the key is also at the top level, and the first of two equal keys wins.
     if key not in result.fields:
         _read_entry(FrontmatterEntry(key, entry.line + index, rows), result, limits)
     return result.fields.pop(entry.key)
