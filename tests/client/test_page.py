@@ -23,7 +23,7 @@ def test_the_page_says_of_every_command_whether_it_uses_the_server():
         for names, about in re.findall(r"^\| (`.*) \| (.*) \|$", PAGE, re.MULTILINE)
     }
     assert rows["use the server"] | {"import"} == SERVER_COMMANDS
-    [local] = [names for about, names in rows.items() if about.startswith("are about this machine")]
+    [local] = [names for about, names in rows.items() if about.startswith("work only on this machine")]
     assert local == LOCAL_COMMANDS
 
 

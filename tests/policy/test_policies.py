@@ -79,9 +79,9 @@ def test_a_tenant_who_would_change_what_skills_reach_on_the_server_is_refused_an
     desk: Any, policies: Policies, ann: Actor
 ) -> None:
     tenant = replace(ann, channel="http")
-    with pytest.raises(Refused, match="allowed_binaries is about the machine"):
+    with pytest.raises(Refused, match="allowed_binaries affects the server"):
         policies.change_all(tenant, {"approval_minutes": 5, "allowed_binaries": ["git"]})
-    with pytest.raises(Refused, match="skill_env is about the machine"):
+    with pytest.raises(Refused, match="skill_env affects the server"):
         EnvGrants(desk.database).allow(tenant, slug="triage", digest="d", declared=("KEY",), name="KEY")
 
     assert policies.read(ann) == OrgPolicy()
