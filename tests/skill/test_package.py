@@ -161,3 +161,15 @@ def test_a_diff_tells_every_kind_of_change():
     assert "+2" in changes["text.md"].text
     assert "7 bytes → 10 bytes" in changes["image.png"].text
     assert diff_packages(before, before) == []
+
+
+def test_a_comparison_is_cut_short_where_a_few_lines_repeat_in_another_order():
+    # Without a limit this takes many minutes, and no person could wait for the question that shows it.
+    forwards, backwards = ("".join(f"{sign * number % 101}\n" for number in range(20_000)) for sign in (1, -1))
+
+    before, after = (Package.of_texts("a", {"a.txt": text}) for text in (forwards, backwards))
+    (change,) = diff_packages(before, after)
+
+    lines = change.text.splitlines(keepends=True)[2:]
+    assert "".join(line[1:] for line in lines if line[0] in " -") == forwards
+    assert "".join(line[1:] for line in lines if line[0] in " +") == backwards
