@@ -12,6 +12,7 @@ from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.directory_store import DirectoryStore
 from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import Unavailable
+from prowess.skill.limits import Limits
 from prowess.storage.files import safe_read
 
 
@@ -38,6 +39,23 @@ def put(folder: Path, name: str, body: str = "Do it.") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = f"---\nname: {name}\ndescription: What {name} is for.\n---\n\n{body}\n"
     (folder / "SKILL.md").write_text(text)
+
+
+def test_a_skill_on_which_a_reader_fails_does_not_hide_the_others(root: Path) -> None:
+    put(root / "good", "good")
+    (root / "odd").mkdir()
+    (root / "odd/SKILL.md").write_text("---\nname: odd\ndescription: [[d]]\n---\n")
+    # In place of a bug that nobody has found yet: a limit that fails when it is compared.
+    limits = Limits(yaml_depth=FailsAbove(1))
+    store = DirectoryStore(root, scope="workspace", versions=MemoryVersions(), limits=limits)
+
+    assert [card.slug for card in store.list_skills()] == ["good"]
+    assert [problem.code for fault in store.faults() for problem in fault.problems] == ["unreadable"]
+
+
+class FailsAbove(int):
+    def __le__(self, depth: int) -> bool:
+        return depth > int(self) and 1 / 0 > 0
 
 
 # Looking at one skill

@@ -276,6 +276,13 @@ def test_an_oversized_block_gives_what_its_beginning_says() -> None:
     assert document.how == "scanned"
 
 
+def test_a_block_that_grows_over_the_limit_while_its_tabs_are_replaced_is_read_line_by_line() -> None:
+    document = read("name: a\nmetadata:\n" + "\t" * 15_000 + "b c\n\td\n")
+
+    assert document.fields["name"] == "a"
+    assert "frontmatter-too-large" in codes(document)
+
+
 def test_the_limits_are_the_callers() -> None:
     block = "name: a\ndescription: " + "y" * 20_000 + "\n"
     assert codes(read_document(f"---\n{block}---\n", limits=Limits(frontmatter_bytes=100_000))) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prowess.catalog.store import Fault, slug_conflict, unreadable
 from prowess.catalog.store_rules import declared_id
-from prowess.errors import Invalid, Problem, ProwessError
+from prowess.errors import Invalid, Problem, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import looks_like_skill
 from prowess.skill.kinds import Kind
@@ -123,12 +123,22 @@ def scan_skill(
         return make()
     from prowess.skill.prompt_block import prompt_chars  # not needed as long as nothing has changed
 
-    report = validate(package, "prowess", limits, remarks=False)
-    skill = report.reading.skill
-    if skill is None or not report.ok:
-        # Again with all remarks, which only a refused skill shows: a scan of valid skills does without them.
-        problems = validate(package, "prowess", limits).problems
-        return make(slug=skill.slug if skill else package.name, problems=problems)
+    try:
+        report = validate(package, "prowess", limits, remarks=False)
+        skill = report.reading.skill
+        if skill is None or not report.ok:
+            # Again with all remarks, which only a refused skill shows: a scan of valid skills does without them.
+            problems = validate(package, "prowess", limits).problems
+            return make(slug=skill.slug if skill else package.name, problems=problems)
+    except Exception as error:  # a bug in a reader must not take all other skills of the folder away
+        import logging  # lists do not need it
+
+        logging.getLogger(__name__).exception("The skill at %r cannot be read.", location)
+        bug = Unavailable(
+            f"Prowess failed to read this skill ({type(error).__name__}).",
+            hint="This is a bug in Prowess: please report it, together with the skill.",
+        )
+        return make(slug=package.name, problems=(unreadable(bug),))
     if on_read is not None:
         on_read(location, skill, package)
     return make(

@@ -81,6 +81,7 @@ TEXT_CODES: dict[str, str] = {
 _INFO_CODES = frozenset({"bom", "crlf"})
 
 YAML_HINTS: dict[str, str] = {
+    "frontmatter-too-large": "Move long content into the body or into separate files.",
     "yaml-alias": "Write the value in full, or quote it if it starts with & or *.",
     "yaml-character": "Remove this character.",
     "yaml-depth": "Flatten the structure, or move it to a separate file.",

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from prowess.errors import Problem
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.text.document import Document, make_problem
+from prowess.skill.text.document import YAML_HINTS, Document, make_problem
 from prowess.skill.text.frontmatter_block import (
     FrontmatterBlock,
     ReadFields,
@@ -238,8 +238,7 @@ def _repair_fields(raw: str, line: int, refused: YamlRefused, limits: Limits) ->
     if refused.code == "frontmatter-too-large":
         # Cut at the limit and without YAML: the cost stays bounded however large the block is.
         read = scan_entries(raw.encode()[: limits.frontmatter_bytes].decode("utf-8", "ignore"), line)
-        hint = "Move long content into the body or into separate files."
-        read.problems.append(make_problem(refused.code, refused.message, hint, line=line))
+        read.problems.append(make_problem(refused.code, refused.message, YAML_HINTS[refused.code], line=line))
         return read
     read = repair_fields(raw, line, refused, limits)
     return read if read.fields else None
