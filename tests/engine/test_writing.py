@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,17 @@ async def test_a_change_that_breaks_off_in_whatever_way_is_told_in_the_audit(pla
         with pytest.raises(RuntimeError, match="paper"):
             await engine.skills.import_path(given(tmp_path / "given", "a"), watch=watch)
         assert (await outcomes(engine))[-1] == ("ann", "install", "failed: error")
+
+
+@pytest.mark.parametrize(
+    "content", ["#" * 600_000, "/* \0 */ steal()", "#\n" * 40_000], ids=["a long line", "a NUL", "many lines"]
+)
+async def test_no_person_is_asked_about_a_change_that_they_could_not_see(place: Any, content: str):
+    async with place.open(ANN) as engine:
+        await engine.skills.create_document(replace(document("Tidy up."), files=(("scripts/run.js", "tidy()"),)))
+        agent = engine.as_actor(AGENT)
+
+        with pytest.raises(Refused, match="review"):
+            await agent.skills.update_document("tidy", SkillDraft(files=(("scripts/run.js", content),)))
+
+        assert await engine.approvals.list() == []

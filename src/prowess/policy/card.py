@@ -10,6 +10,7 @@ from typing import Any, cast
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject, manifest_changes
 from prowess.policy.text import clean_text
+from prowess.skill.edit import UNSHOWN
 from prowess.skill.json_values import json_list
 from prowess.skill.package import FileEntry
 from prowess.storage.approvals import ApprovalRow
@@ -18,6 +19,15 @@ from prowess.storage.trust import Acceptance
 
 DIFF_LIMIT = 64 * 1024
 """A longer diff is cut on the card. A kept skill can be read in full elsewhere, but a proposed change cannot."""
+
+
+def explain_unreviewable(slug: str, diff: str) -> str:
+    """Return why a person could not see all of a proposed change on its card; '' if they can."""
+    if len(diff) > DIFF_LIMIT:
+        return f"The change to {slug!r} is too large to review: its diff has {len(diff):,} characters."
+    if any(line.startswith(UNSHOWN) for line in diff.split("\n")):
+        return f"The change to {slug!r} cannot be reviewed: it has a file that is binary or too large to show."
+    return ""
 
 
 def make_card(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor, approval_group, is_single_use
-from prowess.policy.card import DIFF_LIMIT, NO_ACTOR, covers_use, make_card, make_end_entries, read_origin
+from prowess.policy.card import NO_ACTOR, covers_use, explain_unreviewable, make_card, make_end_entries, read_origin
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling, apply_rules
@@ -275,18 +275,15 @@ def _request_approval(
         connection, attempt
     ):
         message = f"{attempt.actor.name} already has {PENDING_LIMIT} pending approval requests, which is the limit."
-        full = Ruling(
-            answer="deny",
-            rule="too-many-questions",
-            reason=message,
-            hint="Answer some of them first: `prowess approvals` lists them.",
-        )
-        return attempt.admission(full, "denied", error=Refused(message, hint=full.hint)).after(logs)
-    # The card would cut the diff, and a person must not approve a change that they cannot see.
-    if (attempt.action == "update" or subject.drafted) and len(diff) > DIFF_LIMIT:
-        message = f"The change to {subject.slug!r} is too large to review: its diff has {len(diff):,} characters."
-        large = Ruling(answer="deny", rule="too-large-to-review", reason=message, hint="Split it into smaller changes.")
-        return attempt.admission(large, "denied", error=Refused(message, hint=large.hint)).after(logs)
+        hint = "Answer some of them first: `prowess approvals` lists them."
+        full = Ruling(answer="deny", rule="too-many-questions", reason=message, hint=hint)
+        return attempt.admission(full, "denied", error=Refused(message, hint=hint)).after(logs)
+    # A person must not approve a change that they cannot see.
+    is_proposed = attempt.action == "update" or subject.drafted
+    if is_proposed and (message := explain_unreviewable(subject.slug, diff)):
+        hint = "Ask the user to make this change."
+        large = Ruling(answer="deny", rule="too-large-to-review", reason=message, hint=hint)
+        return attempt.admission(large, "denied", error=Refused(message, hint=hint)).after(logs)
     # Same origin only: another skill of the same slug neither uses nor ends an approval.
     before = _find_approvals(connection, attempt.actor, attempt.action, subject)
     revoked = _revoke_outdated(connection, attempt, before)

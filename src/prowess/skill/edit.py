@@ -19,6 +19,8 @@ _MAX_DIFF_BYTES = 512 * 1024
 _MAX_DIFF_STEPS = 5_000_000
 """How many pairs of equal lines may be looked at in one package, which takes about a second."""
 _CONTEXT_LINES = 3
+UNSHOWN = "binary or too large to show: "
+"""How the text of a change begins whose new content it does not show. No line of a diff does."""
 # `splitlines` also splits at form feeds, U+2028 and others, which are not line ends in a diff.
 _LINE = lazy_pattern(r"[^\n]*\n|[^\n]+")
 
@@ -61,8 +63,10 @@ def _compare_file(path: str, before: File | None, after: File | None, left: _Ste
 def _unified_diff(path: str, before: File | None, after: File | None, left: _StepsLeft) -> str:
     old, new = _text_lines(before), _text_lines(after)
     if old is None or new is None:
+        if before and not after:
+            return f"{len(before.content):,} bytes, binary or too large to show"
         sizes = [f"{len(file.content):,} bytes" if file else "nothing" for file in (before, after)]
-        return f"binary or too large to show: {sizes[0]} → {sizes[1]}"
+        return f"{UNSHOWN}{sizes[0]} → {sizes[1]}"
     names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
     lines = _diff_lines(old, new, left)
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
