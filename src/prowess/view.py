@@ -184,10 +184,10 @@ def files_json(package: Package) -> list[JsonObject]:
 
 
 def _file_json(file: File) -> JsonObject:
+    from prowess.scan.languages import text_of_file
     from prowess.skill.text.hidden import show_hidden
-    from prowess.skill.text.reader import readable_text
 
-    text = readable_text(file.content)
+    text = text_of_file(file)
     shown = None if text is None else show_hidden(text)
     return {"path": file.path, "size": len(file.content), "sha256": file.entry.sha256, "text": shown}
 

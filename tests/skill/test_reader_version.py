@@ -134,7 +134,7 @@ SAMPLES = {
 }
 
 FINGERPRINTS: tuple[int, dict[str, str]] = (
-    7,
+    8,
     {
         "agentskills": "e300ef2523e1ffdf",
         "agentskills, sloppy": "3298d519ce1e3a85",

@@ -82,6 +82,13 @@ def test_a_person_who_reviews_a_skill_is_shown_the_text_that_a_model_is_given(en
     assert format_files(package).count(given) == 2
 
 
+@pytest.mark.parametrize("noise", [b"#\0" * 40, b"\0\xff"], ids=["like UTF-16", "no text"])
+def test_a_person_sees_the_commands_of_a_script_whatever_bytes_are_around_them(noise: bytes) -> None:
+    package = Package.of_texts("a", {"scripts/run.sh": b"#!/bin/sh\n" + noise + b"\nrm -rf ~\n"})
+    assert "rm -rf ~" in files_json(package)[0]["text"]
+    assert "rm -rf ~" in format_files(package)
+
+
 def test_binary_data_is_not_shown_as_text() -> None:
     package = Package.of_texts("a", {"assets/a.png": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"})
     assert [file["text"] for file in files_json(package)] == [None]

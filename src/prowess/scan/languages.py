@@ -8,6 +8,8 @@ from typing import cast
 
 from prowess.scan.behaviour import Behaviour, Language
 from prowess.scan.values import NO_LABELS, Label
+from prowess.skill.package import File
+from prowess.skill.text.reader import readable_text
 
 Analyser = Callable[[Behaviour, str, frozenset[Label]], None]
 
@@ -63,6 +65,16 @@ def language_of_file(path: str, text: str) -> Language | None:
     first = text.partition("\n")[0]
     found: list[Language] = [language for word, language in _PROGRAMS if word in first]
     return found[0] if found else "shell"
+
+
+def text_of_file(file: File) -> str | None:
+    """Return the text that a model or an interpreter reads in a file; None for binary data."""
+    text = readable_text(file.content)
+    if text is not None:
+        return text
+    # A script runs in spite of some bytes that are not text.
+    lossy = file.content.decode("utf-8", "replace")
+    return lossy if language_of_file(file.path, lossy) else None
 
 
 def language_of_program(name: str) -> Language | None:

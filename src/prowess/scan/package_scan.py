@@ -10,14 +10,13 @@ from typing import Any, cast
 from prowess.scan.behaviour import Behaviour
 from prowess.scan.decoding import decode_base64
 from prowess.scan.finding import Budget, Finding, FindingKind, LongCodeError, Report, ScanLimitError, sort_findings
-from prowess.scan.languages import language_of_file, scan_code
+from prowess.scan.languages import language_of_file, scan_code, text_of_file
 from prowess.scan.markdown import scan_markdown
 from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
 from prowess.skill.json_values import json_value
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
-from prowess.skill.text.reader import readable_text
 
 SCANNER_VERSION = 10
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
@@ -111,9 +110,7 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
 
 def _read_text(file: File) -> str | None:
     """Return what a model or an interpreter reads in a file; None for binary data."""
-    text = readable_text(file.content)
-    if text is None and language_of_file(file.path, lossy := file.content.decode("utf-8", "replace")):
-        text = lossy
+    text = text_of_file(file)
     return None if text is None else _with_plain_line_ends(file.path, text[:MAX_FILE_BYTES])
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-READER_VERSION = 7
+READER_VERSION = 8
 """Raise this when the same files give another skill than before: other fields, artifacts, names, order or settings, or
 another decision on whether the skill is accepted. Wording of problems does not count, since it is not stored.
 `tests/skill/test_reader_version.py` fails when the number should have been raised.

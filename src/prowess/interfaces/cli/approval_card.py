@@ -62,12 +62,12 @@ def _describe_answer(row: ApprovalRow) -> str:
 
 def format_files(package: Package) -> str:
     """Return the files of a skill as text for a person, with every hidden character written out."""
+    from prowess.scan.languages import text_of_file
     from prowess.skill.text.hidden import show_hidden
-    from prowess.skill.text.reader import readable_text
 
     parts: list[str] = []
     for file in package.files:
-        text = readable_text(file.content)
+        text = text_of_file(file)
         shown = f"(not text, sha256 {file.entry.sha256})" if text is None else show_hidden(text)
         parts.append(f"── {file.path}, {len(file.content):,} bytes\n{shown}")
     return clean("\n\n".join(parts))

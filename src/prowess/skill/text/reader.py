@@ -97,15 +97,18 @@ def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
         return data.decode("latin-1")
 
 
+_LATIN = re.compile("[\x01-\xff\u2010-\u201f]*")
+"""Characters that have a NUL in UTF-16, and the usual dashes and quotation marks, of whose bytes only a space is visible."""
+
+
 def _check_nul(text: str, data: bytes | str, problems: list[Problem]) -> str:
     """Return the text, decoded again if its NULs come from UTF-16 without a mark."""
-    # UTF-16 without a mark: in Latin text every second byte is NUL, which reveals the byte order.
-    start = data[:64] if isinstance(data, bytes) else b""
-    even, odd = start[::2].count(0), start[1::2].count(0)
-    if odd * 2 > len(start) // 2 and not even:
-        return _decode_wide(data, "utf-16-le", problems)
-    if even * 2 > len(start) // 2 and not odd:
-        return _decode_wide(data, "utf-16-be", problems)
+    # Only if all of it is Latin text. Other bytes could be CJK characters to the person who reviews a script, and commands to
+    # the shell that runs it, which skips NULs.
+    if isinstance(data, bytes):
+        for encoding in ("utf-16-le", "utf-16-be"):
+            if _LATIN.fullmatch(data.decode(encoding, "replace")):
+                return _decode_wide(data, encoding, problems)
     line = text.count("\n", 0, text.index("\x00")) + 1
     problems.append(make_problem("nul-character", "The file contains NUL characters.", "Remove them.", line=line))
     return text
