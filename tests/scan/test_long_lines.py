@@ -32,7 +32,7 @@ def test_a_text_that_repeats_one_character_takes_no_time(name: str):
     assert "download-execute" in {one.kind for one in findings}
 
 
-SLOW = {"x.sh": "a?" * 20_000, "x.js": '"' * 400_000, "pipes.sh": "a|" * 200_000}
+SLOW = {"x.sh": "a?" * 20_000, "x.js": '"' * 400_000, "pipes.sh": "a|" * 200_000, "short.js": ":- a\n<>" * 1_100}
 
 
 @pytest.mark.few(1)

@@ -1,6 +1,6 @@
 """Parse code of strangers, with tree-sitter or Python's own parser.
 
-For some texts the parsers of tree-sitter take time, and for some memory as well, with the square of the length: 20 KB of
+For some texts the parsers of tree-sitter take time, and for some memory as well, with the square of the length or more: 20 KB of
 `a|a|a|…` took 7 seconds and 930 MB, and they cannot be stopped. So little is parsed in this process, and the rest in one that can be killed.
 """
 
