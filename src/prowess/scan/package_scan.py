@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, cast
 
 from prowess.scan.behaviour import Behaviour
 from prowess.scan.decoding import decode_base64
 from prowess.scan.finding import Budget, Finding, FindingKind, LongCodeError, Report, ScanLimitError, sort_findings
-from prowess.scan.languages import language_of_file, scan_code, text_of_file
+from prowess.scan.languages import language_of_first_line, language_of_name, scan_code, text_of_file
 from prowess.scan.markdown import scan_markdown
 from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
+from prowess.skill.filenames import read_shebang
 from prowess.skill.json_values import json_value
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
 
-SCANNER_VERSION = 10
+SCANNER_VERSION = 11
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000
@@ -122,7 +124,7 @@ def _with_plain_line_ends(path: str, text: str) -> str:
     text = text.replace("\r\n", "\n")
     # Shells and make take a carriage return alone as part of a word. Markdown, YAML and other languages end a line at it.
     name = path.rpartition("/")[2].lower()
-    is_line_end = language_of_file(path, text) != "shell" and not _is_recipe(name)
+    is_line_end = (language_of_name(path) or language_of_first_line(text)) != "shell" and not _is_recipe(name)
     return text.replace("\r", "\n") if is_line_end else text
 
 
@@ -133,16 +135,26 @@ def _is_recipe(name: str) -> bool:
 
 
 def _scan_text(report: Report, path: str, text: str) -> None:
+    language, of_first_line = language_of_name(path), language_of_first_line(text)
+    if of_first_line is not None:
+        _scan_words(report, read_shebang(text), 1)
+    if "python" in (language, of_first_line):
+        _judge_encoding(report, text)
+    # A script is run by its first line, or by its name, and can be code of two languages at once.
+    for one in dict.fromkeys((of_first_line, language)):
+        if one is not None:
+            scan_code(Behaviour(report=report), text, one)
     name = path.rpartition("/")[2].lower()
-    language = language_of_file(path, text)
     if name.endswith((".md", ".mdx", ".markdown", ".mdc")):
         _scan_frontmatter(report, text)
         scan_markdown(report, text)
-    elif language is not None:
-        if language == "python":
-            _judge_encoding(report, text)
-        scan_code(Behaviour(report=report), text, language)
-    elif name.endswith(_OTHER_CODE):
+    elif language is None and of_first_line is None:
+        _scan_data(report, path, name, text)
+
+
+def _scan_data(report: Report, path: str, name: str, text: str) -> None:
+    """Judge a file that is neither markdown nor code in a language with an analyser."""
+    if name.endswith(_OTHER_CODE):
         scan_code(Behaviour(report=report), text, "text")
     elif name.endswith((".json", ".jsonc", ".yaml", ".yml", ".toml")):
         _scan_configuration(report, path, text)
@@ -227,12 +239,7 @@ def _walk(report: Report, text: str, data: Any, key: str, depth: int) -> None:
         command, arguments = fields.get("command"), fields.get("args")
         if isinstance(command, str) and isinstance(arguments, list):
             words = [command, *(str(argument) for argument in cast("list[Any]", arguments))]
-            from prowess.scan.python_text import run_words
-
-            line = _find_line(text, words[-1])
-            run_words(
-                Behaviour(report=report.nested(" ".join(words), line)), listed([constant(word) for word in words]), 1
-            )
+            _scan_words(report, words, _find_line(text, words[-1]))
         for name, value in fields.items():
             _walk(report, text, value, name, depth + 1)
     elif isinstance(data, list):
@@ -243,6 +250,13 @@ def _walk(report: Report, text: str, data: Any, key: str, depth: int) -> None:
             scan_code(Behaviour(report=report.nested(data, _find_line(text, data))), data, "shell")
         elif len(data) > 30 and " " in data:
             judge_paragraph(report, data, _find_line(text, data), documents_attacks=False)
+
+
+def _scan_words(report: Report, words: Sequence[str], line: int) -> None:
+    """Judge a command that is given as a list."""
+    from prowess.scan.python_text import run_words
+
+    run_words(Behaviour(report=report.nested(" ".join(words), line)), listed([constant(word) for word in words]), 1)
 
 
 def _judge_package_scripts(report: Report, text: str, data: dict[str, Any]) -> None:

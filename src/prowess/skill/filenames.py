@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import MARKER_FILES, FormName, form_info
 from prowess.skill.json_values import json_object, json_value
 from prowess.skill.limits import UNLIMITED
@@ -52,6 +53,23 @@ SCRIPT_SUFFIXES: dict[str, str] = {
 def is_script_name(path: str) -> bool:
     """Return True if a file is a script by its suffix."""
     return PurePosixPath(path).suffix.lower() in SCRIPT_SUFFIXES
+
+
+_SHEBANG = lazy_pattern(r"\ufeff?#!([^\n]{1,200})")
+
+
+def read_shebang(text: str) -> tuple[str, ...]:
+    """Return the program that the first line of a script names, without its folder, and its options; () for none."""
+    found = _SHEBANG.match(text)
+    words = found[1].split() if found else []
+    if words and PurePosixPath(words[0]).name == "env":
+        # Kernels pass everything after `env` as one argument, which `-S` splits.
+        words = words[2:] if words[1:2] in (["-S"], ["--split-string"]) else words[1:]
+    if not words:
+        return ()
+    name = PurePosixPath(words[0]).name
+    # `uv run --script`: Prowess installs the packages itself.
+    return ("python3",) if name == "uv" else (name, *words[1:])
 
 
 def is_skill_md(path: str) -> bool:
