@@ -184,6 +184,25 @@ def test_a_root_is_seen_by_its_name_and_written_to_only_where_that_is_said(run, 
     assert not (tmp_path / "notes/b.txt").exists()
 
 
+@pytest.mark.parametrize("swapped", ["in", "."], ids=["the folder", "a folder above it"])
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_link_that_came_into_the_path_of_a_root_leads_nowhere(run, tmp_path, swapped, writable):
+    # As another program can do, that may write above it, after the folder was granted and before this one starts.
+    for folder in ("work/in", "private/in"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.txt").write_text(folder)
+    (tmp_path / "private/in/a.txt").chmod(0o600)
+    root = Root(name="in", path=tmp_path / "work/in", writable=writable)
+    (tmp_path / "work" / swapped).rename(tmp_path / "aside")
+    (tmp_path / "work" / swapped).symlink_to(tmp_path / "private" / swapped)
+
+    done = run("sh", "-c", "cat in/a.txt; echo x > in/a.txt; chmod 666 in/a.txt; rm in/a.txt", roots=(root,))
+
+    there = tmp_path / "private/in/a.txt"
+    assert done.stdout == b""
+    assert (there.read_text(), there.stat().st_mode & 0o777) == ("private/in", 0o600)
+
+
 SECRET = "BEGIN OPENSSH PRIVATE KEY"
 
 

@@ -90,7 +90,8 @@ async def install_packages(call: Call, provision: InstallPackages) -> Path | Non
     # Noted as refused unless the installation succeeds, also if it is cancelled.
     note = call.notes.receipt.refuse
     try:
-        folder = await offload(provision, needed)
+        # Without links: programs are given no folder by a path that has some.
+        folder = await offload(lambda: provision(needed).resolve())
         note = call.notes.receipt.touch
     finally:
         for requirement in needed:

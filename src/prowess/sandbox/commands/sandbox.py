@@ -166,6 +166,8 @@ class LockedCommandSandbox:
                     path for root in command.roots if not root.whole for path in find_private(root) if path not in roots
                 ],
                 "cover": str(folder / _COVER),
+                # Another program may have put a link in the place of a folder since it was granted.
+                "exact": [str(folder), *roots],
             },
         }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 import platform
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 
 MACHINES = ("x86_64", "aarch64")
@@ -39,6 +40,23 @@ def syscall(number: int, *arguments: int | bytes | None) -> int:
     """Make a system call; -1 and `errno` if it fails."""
     numbers = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     return int(libc().syscall(ctypes.c_long(number), *numbers))
+
+
+@contextlib.contextmanager
+def open_place(path: str, *, exact: bool) -> Generator[int]:
+    """Yield a descriptor that stands for a file or folder. `OSError` if the path is `exact`, and a link has come into it."""
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if exact and str(Path(_name_of(place)).readlink()) != path:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        yield place
+    finally:
+        os.close(place)
+
+
+def _name_of(descriptor: int) -> str:
+    """Return a path that leads to what is open, wherever it is by now."""
+    return f"/proc/self/fd/{descriptor}"
 
 
 _SET_DUMPABLE, _DROP_BOUNDING, _SET_SECURE_BITS, _NO_NEW_PRIVILEGES, _HAS_NO_NEW_PRIVILEGES, _AMBIENT = (
@@ -92,7 +110,7 @@ def _are_dropped() -> bool:
 
 _NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
 _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
-_SET_MOUNT, _BELOW, _HERE = 442, 0x8000, -100
+_SET_MOUNT, _BELOW, _OPENED = 442, 0x8000, 0x1000
 _READ_ONLY, _NO_OTHER_USER = 1, 2
 
 
@@ -101,16 +119,18 @@ def leave_network() -> bool:
     return bool(machine()) and _unshare(_NEW_NETWORK)
 
 
-def enter_namespaces(write: Sequence[str], mask: Sequence[str] = (), cover: str = "") -> list[str]:
+def enter_namespaces(
+    write: Sequence[str], mask: Sequence[str] = (), cover: str = "", exact: Collection[str] = ()
+) -> list[str]:
     """Leave the network, make all files read-only except these, and mask others; return what was achieved.
 
-    Masked files and folders are empty from here on. `cover` is an empty folder that is used for that.
+    Masked files and folders are empty from here on. `cover` is an empty folder that is used for that. `exact` is as in `lock_down`.
     """
     if not machine():
         return []
     if not _unshare(_NEW_NETWORK | _NEW_MOUNTS):
         return ["network"] if leave_network() else []
-    achieved = ["network"] + (["attributes"] if _mount_read_only_except(write) else [])
+    achieved = ["network"] + (["attributes"] if _mount_read_only_except(write, exact) else [])
     return achieved + (["masks"] if "attributes" in achieved and mask and _mask_paths(mask, cover) else [])
 
 
@@ -129,19 +149,30 @@ def _unshare(what: int) -> bool:
     return True
 
 
-def _mount_read_only_except(write: Sequence[str]) -> bool:
+def _mount_read_only_except(write: Sequence[str], exact: Collection[str]) -> bool:
     """Make every mount read-only except these places; return True if that worked."""
     mount = libc().mount
     # Private first: otherwise what is mounted here would appear in the namespace of the host, too.
     if mount(None, b"/", None, _RECURSIVE | _PRIVATE, None) != 0:
         return False
-    # Only a mount can have its own flags, so each writable place becomes one, before the root turns read-only.
-    places = [os.fsencode(path) for path in write if Path(path).is_dir()]
-    if any(mount(place, place, None, _BIND | _RECURSIVE, None) != 0 for place in places):
+    places = [path for path in write if Path(path).is_dir()]
+    try:
+        # Only a mount can have its own flags, so each writable place becomes one, before the root turns read-only.
+        for path in places:
+            with open_place(path, exact=path in exact) as place:
+                name = _name_of(place).encode()
+                if mount(name, name, None, _BIND | _RECURSIVE, None) != 0:
+                    return False
+        with open_place("/", exact=True) as root:
+            if not _set_mount_flags(root, add=_READ_ONLY | _NO_OTHER_USER):
+                return False
+        for path in places:
+            with open_place(path, exact=path in exact) as place:
+                if not _set_mount_flags(place, clear=_READ_ONLY):
+                    return False
+    except OSError:
         return False
-    if not _set_mount_flags(b"/", add=_READ_ONLY | _NO_OTHER_USER):
-        return False
-    return all(_set_mount_flags(place, clear=_READ_ONLY) for place in places)
+    return True
 
 
 def _mask_paths(mask: Sequence[str], cover: str) -> bool:
@@ -153,8 +184,9 @@ def _mask_paths(mask: Sequence[str], cover: str) -> bool:
     file.touch(mode=0o400)
     folder.mkdir(mode=0o500)
     # Read-only before it is mounted elsewhere: the copies inherit the flag, also those in writable places.
-    if not _set_mount_flags(source, add=_READ_ONLY | _NO_OTHER_USER):
-        return False
+    with open_place(cover, exact=False) as covers:
+        if not _set_mount_flags(covers, add=_READ_ONLY | _NO_OTHER_USER):
+            return False
     for path in mask:
         # A path that has gone in the meantime counts as a failure: what was there may have been moved, and would be open.
         over = os.fsencode(folder if Path(path).is_dir() else file)
@@ -163,6 +195,6 @@ def _mask_paths(mask: Sequence[str], cover: str) -> bool:
     return True
 
 
-def _set_mount_flags(place: bytes, *, add: int = 0, clear: int = 0) -> bool:
+def _set_mount_flags(place: int, *, add: int = 0, clear: int = 0) -> bool:
     marks = struct.pack("=4Q", add, clear, 0, 0)
-    return syscall(_SET_MOUNT, _HERE, place, _BELOW, marks, len(marks)) == 0
+    return syscall(_SET_MOUNT, place, b"", _BELOW | _OPENED, marks, len(marks)) == 0

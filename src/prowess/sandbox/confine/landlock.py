@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 
-from prowess.sandbox.confine.kernel import machine, syscall
+from prowess.sandbox.confine.kernel import machine, open_place, syscall
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 1 << 1, 1 << 2, 1 << 3
@@ -35,10 +36,13 @@ def version() -> int:
     return max(0, syscall(_CREATE, None, 0, 1)) if machine() else 0
 
 
-def restrict_paths(*, read: Iterable[str], write: Iterable[str], execute: Iterable[str]) -> list[str]:
+def restrict_paths(
+    *, read: Iterable[str], write: Iterable[str], execute: Iterable[str], exact: Collection[str] = ()
+) -> list[str]:
     """Allow access below these paths only, and return what was achieved; [] if nothing was restricted.
 
-    Paths that do not exist are skipped. What may be executed or written may also be read. `no_new_privs` must be set.
+    Paths that do not exist are skipped. What may be executed or written may also be read. `no_new_privs` must be set. `exact` is
+    as in `lock_down`.
     """
     known = version()
     if known < 1:
@@ -59,7 +63,7 @@ def restrict_paths(*, read: Iterable[str], write: Iterable[str], execute: Iterab
             (write, judged & ~_NODES & ~_EXECUTE & ~_DEVICE),
         ):
             for path in paths:
-                _allow(ruleset, path, access & judged)
+                _allow(ruleset, path, access & judged, exact=path in exact)
         if syscall(_RESTRICT, ruleset, 0) != 0:
             return []
     finally:
@@ -67,16 +71,10 @@ def restrict_paths(*, read: Iterable[str], write: Iterable[str], execute: Iterab
     return ["files"] + ["signals"] * (known >= 6)
 
 
-def _allow(ruleset: int, path: str, access: int) -> None:
+def _allow(ruleset: int, path: str, access: int, *, exact: bool) -> None:
     """Allow access to a path; if that fails, it stays forbidden."""
-    try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
+    with suppress(OSError), open_place(path, exact=exact) as place:
         # A rule for a file that names an operation on folders is rejected.
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             access &= _OF_FILES
         syscall(_ADD, ruleset, 1, struct.pack("=Qi", access, place), 0)
-    finally:
-        os.close(place)

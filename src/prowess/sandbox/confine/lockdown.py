@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from prowess.sandbox.confine.kernel import drop_privileges, enter_namespaces
@@ -38,6 +38,7 @@ def lock_down(
     may_become: bool = False,
     mask: Sequence[str] = (),
     cover: str = "",
+    exact: Collection[str] = (),
 ) -> list[str]:
     """Confine the calling process, which must have one thread, and return what was achieved.
 
@@ -50,13 +51,14 @@ def lock_down(
     With `may_start`, programs below `execute` can be executed, and processes started; with `may_become`, the process can
     execute one of these programs, and start no process; with neither, nothing can be executed or forked. Without `may_start`
     no attribute of any file can be changed. Set-user-ID files can never be made. Open descriptors stay open: close them first.
-    Writable places must exist; a working folder inside one must be entered again afterwards.
+    Writable places must exist; a working folder inside one must be entered again afterwards. Those of the paths that are `exact`
+    have no links: one with a link in it was changed meanwhile, and nothing that it leads to can be reached.
     """
     foreign = may_start or may_become
     # The order matters: namespaces need privileges, Landlock opens paths, and the filter refuses the calls of all the others.
-    achieved = enter_namespaces(write, mask, cover) if foreign else []
+    achieved = enter_namespaces(write, mask, cover, exact) if foreign else []
     achieved += drop_privileges()
-    achieved += restrict_paths(read=[*read, *_DEVICES], write=[*write, _SINK], execute=execute)
+    achieved += restrict_paths(read=[*read, *_DEVICES], write=[*write, _SINK], execute=execute, exact=exact)
     achieved += set_limits(
         seconds=seconds, memory_bytes=memory_bytes, file_bytes=file_bytes, processes=processes, foreign=foreign
     )
