@@ -15,7 +15,7 @@ from prowess.scan.languages import language_of_first_line, language_of_name, sca
 from prowess.scan.markdown import scan_markdown
 from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
-from prowess.skill.filenames import read_shebang
+from prowess.skill.filenames import is_skill_md, read_shebang
 from prowess.skill.json_values import json_value
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
@@ -63,7 +63,7 @@ def scan_package(package: Package) -> tuple[Finding, ...]:
 def _scan(package: Package) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     steps, parsing, seconds = PACKAGE_STEPS, PARSING, PACKAGE_SECONDS
-    for file in package.files:
+    for file in sorted(package.files, key=_order):
         budget = Budget(min(FILE_STEPS, steps), parsing)
         before = budget.steps
         try:
@@ -78,6 +78,13 @@ def _scan(package: Package) -> tuple[Finding, ...]:
         parsing = budget.parsing or 0
         steps -= before - max(budget.steps, 0)
     return sort_findings(findings)
+
+
+def _order(file: File) -> int:
+    """Return when a file is scanned: before much else can use up the steps, what every model reads, then what is run."""
+    if is_skill_md(file.path):
+        return 0
+    return 1 if language_of_name(file.path) or file.content.startswith(b"#!") else 2
 
 
 def _no_time_left(file: File) -> list[Finding]:
