@@ -9,10 +9,12 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
+
+from prowess.shares import OF_CALLER, OF_ORGANIZATION, OF_USER, groups_of, share_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,8 +28,10 @@ QUICK_SECONDS = 0.25
 """Work that takes longer than this is not quick."""
 _lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-PARTY_THREADS = min(32, (os.cpu_count() or 1) + 4) // 2
-"""How many threads one party has at a time: half of those that asyncio has."""
+_THREADS = min(32, (os.cpu_count() or 1) + 4)
+"""How many threads asyncio has."""
+PARTY_THREADS = share_of(_THREADS, OF_CALLER)
+"""How many threads one party has at a time, if its user and its organization have no others."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +68,7 @@ class KeyedSemaphore:
 
 
 _party: ContextVar[str] = ContextVar("party", default="")
-_shares = KeyedSemaphore(PARTY_THREADS)
+_shares = {share: KeyedSemaphore(share_of(_THREADS, share)) for share in (OF_CALLER, OF_USER, OF_ORGANIZATION)}
 
 
 @contextmanager
@@ -91,7 +95,10 @@ async def _in_share(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     async def hold() -> T:
         nonlocal begun
-        async with _shares.permit(party):
+        async with AsyncExitStack() as stack:
+            # The own share first: who waits for it must not take up that of the organization.
+            for group, share in reversed(groups_of(party)):
+                await stack.enter_async_context(_shares[share].permit(group))
             begun = True
             return await run()
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from prowess.agent.updates import HelperUpdated, TextWritten, TurnEnded, Update
 from prowess.errors import ProwessError, TryLater
+from prowess.shares import Shares
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
 
@@ -125,10 +126,9 @@ class LiveTurns:
     ) -> LiveTurn:
         """Start a turn of a session. One that cannot start, because another runs, fails without disturbing that one.
 
-        Raise `TryLater` if too many turns are running, or half as many of this owner.
+        Raise `TryLater` if too many turns are running, or too many of this owner.
         """
-        own = sum(turn.owner == owner for turn in self._all)
-        if len(self._all) >= MAX_TURNS or own >= max(MAX_TURNS // 2, 1):
+        if not Shares(MAX_TURNS, (_party(turn.owner) for turn in self._all)).has_room(_party(owner)):
             raise TryLater("Too many turns are running already.", hint="Wait until one has ended.")
         live = LiveTurn(session, turn, owner=owner, message=message, after=after)
         self._all.append(live)
@@ -146,6 +146,10 @@ class LiveTurns:
         tasks = [live.task for live in self._all]
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _party(owner: Owner) -> str:
+    return f"{owner.organization_id}\x00{owner.user_id}"
 
 
 def join_texts(updates: Sequence[Update]) -> list[Update]:

@@ -201,7 +201,8 @@ def test_calls_that_name_no_conversation_share_that_of_their_caller(web, open_co
 @pytest.fixture
 def small_web(workspace):
     """Start a server that allows three sessions of the older protocol."""
-    callers = {name: Caller(actor=Actor(name=name, kind="agent")) for name in ("ann", "bob")}
+    users = {"ann": "ann", "ann's other agent": "ann", "bob": "bob"}
+    callers = {name: Caller(actor=Actor(name=name, kind="agent", user=user)) for name, user in users.items()}
     engine = Prowess.open(workspace)
     server = make_server(engine, NOBODY, security=make_security([b"k" * 32], NOBODY))
     app = wrap_server(server, callers=callers.get, hosts={"skills.example"}, path="/skills", sessions=3)
@@ -221,9 +222,10 @@ def test_who_finds_no_room_for_a_session_is_told_when_to_try_again(small_web):
     assert ask(small_web, "ann", "initialize", **HELLO).status_code == 200
 
 
-def test_sessions_of_one_caller_leave_room_for_those_of_others(small_web):
-    statuses = [ask(small_web, who, "initialize", **HELLO).status_code for who in ("ann", "ann", "ann", "bob", "bob")]
-    assert statuses == [200, 200, 503, 200, 503]
+def test_sessions_of_one_user_leave_room_for_those_of_others(small_web):
+    callers = ("ann", "ann", "ann", "ann's other agent", "bob", "bob")
+    statuses = [ask(small_web, who, "initialize", **HELLO).status_code for who in callers]
+    assert statuses == [200, 200, 503, 503, 200, 503]
 
 
 def test_a_request_that_opens_a_session_or_a_stream_cannot_be_long(small_web):
@@ -234,6 +236,32 @@ def test_a_request_that_opens_a_session_or_a_stream_cannot_be_long(small_web):
         assert (refused.status_code, "more than 65,536 bytes" in refused.text) == (413, True)
     assert ask(small_web, "ann", "initialize", **HELLO).status_code == 200
     assert modern(small_web, "ann", "tools/call", name="list_skills", arguments={"tag": long}).status_code == 200
+
+
+SIDECAR = "artifacts:\n  - {path: prompts/greet.j2, kind: prompt_template, name: greet, ordinal: 1}\n"
+
+
+def test_a_client_that_reports_many_names_is_one_caller(workspace, write_skill, monkeypatch):
+    monkeypatch.setattr("prowess.interfaces.mcp.sampling.MAX_OPEN_RUNS", 2)
+    write_skill("greeter", **{"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Greet {{ name }}."})
+    engine = Prowess.open(workspace)
+    caller = Caller(actor=agent_of(local_person("ann")), named_by_client=True)
+    app = asgi_app(engine, callers={"one": caller}.get, keys=[b"k" * 32], hosts={"skills.example"}, path="/skills")
+    headers = {"MCP-Protocol-Version": VERSION, "Mcp-Method": "tools/call", "Mcp-Name": "run_skill"}
+    call = {"name": "run_skill", "arguments": {"skill": "greeter", "inputs": {"name": "Ada"}}}
+    with TestClient(app, base_url="http://skills.example") as client:
+        answers: list[str] = []
+        for name in ("first", "second"):
+            meta = META | {
+                "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
+            }
+            answers.append(ask(client, "one", "tools/call", headers, **call, _meta=meta).text)
+        client.portal.call(engine.close)
+
+    # The first run waits for the client's model, and there is no room for another one.
+    assert ["input_required" in answer for answer in answers] == [True, False]
+    assert "Too many runs wait" in answers[1]
 
 
 async def accept_all(engine):

@@ -105,7 +105,7 @@ async def asks_once(relay: SamplingRelay) -> dict[str, Any]:
 async def test_a_caller_who_leaves_too_many_runs_unanswered_is_refused_another_and_ends_nobody_elses():
     relays = SamplingRelays()
     mine = await relays.round("me", returning(), ignore_step, asks_once)
-    theirs = [await relays.round("they", returning(), ignore_step, asks_once) for _ in range(MAX_OPEN_RUNS)]
+    theirs = [await relays.round("they", returning(), ignore_step, asks_once) for _ in range(MAX_OPEN_RUNS // 2)]
     with pytest.raises(TryLater):
         await relays.round("they", returning(), ignore_step, asks_once)
 
@@ -129,7 +129,7 @@ async def test_a_run_that_ended_while_it_waited_makes_room_for_another():
         await asyncio.wait([unanswered])
         return done("timed out")
 
-    first, second, *_ = [await relays.round("me", returning(), ignore_step, begin) for _ in range(MAX_OPEN_RUNS)]
+    first, second, *_ = [await relays.round("me", returning(), ignore_step, begin) for _ in range(MAX_OPEN_RUNS // 2)]
     over.set()
     await asyncio.wait(calls)
     assert list((await relays.round("me", returning(), ignore_step, asks_once)).input_requests) == ["sampling-1"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -56,6 +58,15 @@ def test_a_caller_with_too_many_requests_is_told_when_to_try_again(serve):
     assert other.get("/api/v1/settings").status_code == 200
 
 
+def test_a_user_sends_no_more_requests_with_many_tokens():
+    rates = RateLimits(30)
+    counts = Counter(name for _ in range(30) for name in CALLERS if rates.of_caller(CALLERS[name].key) is None)
+
+    anns = sum(count for name, count in counts.items() if name.startswith("ann"))
+    assert 60 <= anns < 90  # a minute may end in between
+    assert counts["bob"] == 30
+
+
 def test_wrong_tokens_slow_down_only_those_who_send_them(serve):
     client = serve(rates=RateLimits())
     wrong = {"authorization": "Bearer wrong"}
@@ -65,7 +76,15 @@ def test_wrong_tokens_slow_down_only_those_who_send_them(serve):
     assert client.get("/api/v1/settings").status_code == 200
 
 
-CALLERS = {"ann": Caller(actor=Actor(name="ann")), "bob": Caller(actor=Actor(name="bob"))}
+ANNS_AGENT = Caller(actor=Actor(name="helper", kind="agent", organization="acme", user="ann"))
+CALLERS = {
+    "ann": Caller(actor=Actor(name="ann", organization="acme", user="ann")),
+    "ann's agent": ANNS_AGENT,
+    "ann's other agent": replace(ANNS_AGENT, actor=replace(ANNS_AGENT.actor, name="other")),
+    "amy": Caller(actor=Actor(name="amy", organization="acme", user="amy")),
+    "amy's agent": replace(ANNS_AGENT, actor=replace(ANNS_AGENT.actor, user="amy")),
+    "bob": Caller(actor=Actor(name="bob", organization="globex", user="bob")),
+}
 
 
 class Guarded:
@@ -124,6 +143,36 @@ def test_too_many_requests_at_once_are_refused_at_once_and_nobody_takes_more_tha
     asyncio.run(check())
 
 
+def test_the_callers_of_a_user_leave_room_for_the_organization_and_all_of_it_for_the_others():
+    async def check():
+        go = asyncio.Event()
+
+        async def wait(scope, receive, send):
+            await go.wait()
+            await start(send)
+            await send({"type": "http.response.body", "body": b"done"})
+
+        guarded = Guarded(wait, max_running=8)
+        waiting: list[asyncio.Task] = []
+
+        async def send(token: str) -> int:
+            """Return how many requests of a caller run until one is refused."""
+            before = len(waiting)
+            while True:
+                asked = asyncio.create_task(guarded.get(token))
+                await asyncio.sleep(0)
+                if asked.done():
+                    return len(waiting) - before
+                waiting.append(asked)
+
+        tokens = ("ann's agent", "ann's other agent", "ann", "amy", "amy's agent", "bob")
+        assert [await send(token) for token in tokens] == [4, 1, 0, 1, 0, 2]
+        go.set()
+        assert {answer[0] for answer in await asyncio.gather(*waiting)} == {200}
+
+    asyncio.run(check())
+
+
 def test_large_bodies_of_one_caller_leave_room_for_those_of_others():
     async def check():
         go = asyncio.Event()
@@ -150,7 +199,7 @@ def test_large_bodies_of_one_caller_leave_room_for_those_of_others():
 
 
 @pytest.mark.parametrize("way", [offload, offload_quick])
-def test_the_slow_requests_of_one_caller_leave_threads_for_the_others(way):
+def test_the_slow_requests_of_one_organization_leave_threads_for_the_others(way):
     async def check():
         gate, entered = threading.Event(), threading.Semaphore(0)
 
@@ -159,14 +208,14 @@ def test_the_slow_requests_of_one_caller_leave_threads_for_the_others(way):
             gate.wait(60)
 
         async def work(scope, receive, send):
-            caller = scope[SCOPE_KEY].actor.name
-            await way(wait if caller == "ann" else str)
+            await way(wait if scope[SCOPE_KEY].actor.organization == "acme" else str)
             await start(send)
             await send({"type": "http.response.body", "body": b"done"})
 
         guarded = Guarded(work)
-        # More than asyncio has threads.
-        slow = [asyncio.create_task(guarded.get("ann")) for _ in range(3 * PARTY_THREADS)]
+        # Each sends more than asyncio has threads.
+        callers = ("ann", "ann's agent", "amy", "amy's agent")
+        slow = [asyncio.create_task(guarded.get(one)) for one in callers for _ in range(3 * PARTY_THREADS)]
         try:
             async with asyncio.timeout(10):
                 for _ in range(PARTY_THREADS):

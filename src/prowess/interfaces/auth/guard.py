@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from inspect import isawaitable
@@ -23,6 +22,7 @@ from prowess.interfaces.auth.browser import BrowserRules, single_header
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.exchange import MAX_BODY_BYTES, STOPPING, Exchange, too_large
 from prowess.interfaces.auth.refusal import RETRY_SECONDS, Refusal, Respond, plain_response, retry_later, unavailable
+from prowess.shares import Shares
 from prowess.threads import share_threads
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ MAX_RUNNING = 512
 MAX_STREAMS = 2000
 """How many requests may run, and streams of events may be open, at once.
 
-One caller gets half of both: at 200 requests a second, a stall of a second refuses none."""
+One caller gets half of both (`shares.py`): at 200 requests a second, a stall of a second refuses none."""
 
 MAX_HELD_BYTES = 256 << 20
 """How large the bodies of all requests that run, and of open streams, may be together. One caller gets half.
@@ -107,12 +107,10 @@ class RequestGuard:
         self._body_limits = dict(body_limits or {})
         self._respond = respond
         self._log = log
-        self._max_running = max_running
-        self._max_streams = max_streams
+        self._running = Shares(max_running)
+        self._streaming = Shares(max_streams)
         # The operator may allow archives that are larger.
-        self._max_held_bytes = max(max_held_bytes, 2 * max(self._body_limits.values(), default=0))
-        self._held: Counter[str] = Counter()
-        self._running: Counter[str] = Counter()
+        self._held = Shares(max(max_held_bytes, 2 * max(self._body_limits.values(), default=0)))
         self._keys: dict[Exchange, str] = {}
         self._streams: dict[Exchange, str] = {}
         self._watches: dict[Exchange, asyncio.Task[None]] = {}
@@ -195,11 +193,10 @@ class RequestGuard:
             await exchange.run(self._app, scope)
             return
         key = caller.key
-        # No caller gets more than half, so that one alone cannot keep the others out.
-        if self._running.total() >= self._max_running or self._running[key] >= self._max_running / 2:
+        if not self._running.has_room(key):
             await exchange.refuse(retry_later(503, "overloaded", "Too many requests are running.", 1))
             return
-        self._running[key] += 1
+        self._running.add(key)
         self._keys[exchange] = key
         exchange.watch = lambda: self._watch(exchange, scope, caller)
         exchange.on_body = lambda size: self._hold(key, size)
@@ -207,19 +204,19 @@ class RequestGuard:
             with share_threads(key):
                 await exchange.run(self._app, {**scope, SCOPE_KEY: caller})
         finally:
-            self._streams.pop(exchange, None)
+            if self._streams.pop(exchange, None) is not None:
+                self._streaming.add(key, -1)
             watch = self._watches.pop(exchange, None)
             if watch is not None:
                 watch.cancel()
             self._release(exchange)
-            self._held[key] -= exchange.body_bytes
-            if not self._held[key]:
-                del self._held[key]
+            self._held.add(key, -exchange.body_bytes)
 
     def _hold(self, key: str, size: int) -> Refusal | None:
         """Count bytes of a body. Return a refusal if there are too many."""
-        self._held[key] += size
-        if self._held.total() > self._max_held_bytes or self._held[key] > self._max_held_bytes / 2:
+        has_room = self._held.has_room(key, size)
+        self._held.add(key, size)
+        if not has_room:
             return retry_later(503, "overloaded", "Too many large requests are running.", 1)
         return None
 
@@ -228,11 +225,11 @@ class RequestGuard:
         if self._is_stopping:
             return STOPPING
         key = self._keys.get(exchange, "")
-        own = sum(one == key for one in self._streams.values())
-        if len(self._streams) >= self._max_streams or own >= self._max_streams / 2:
+        if not self._streaming.has_room(key):
             return retry_later(503, "overloaded", "Too many streams are open.", RETRY_SECONDS)
         self._release(exchange)
         self._streams[exchange] = key
+        self._streaming.add(key)
         if exchange.watch is not None:
             self._watches[exchange] = asyncio.create_task(exchange.watch())
         return None
@@ -250,9 +247,7 @@ class RequestGuard:
     def _release(self, exchange: Exchange) -> None:
         key = self._keys.pop(exchange, None)
         if key is not None:
-            self._running[key] -= 1
-            if not self._running[key]:
-                del self._running[key]
+            self._running.add(key, -1)
 
     def _check_length(self, scope: Scope) -> Refusal | None:
         length = single_header(scope, b"content-length")

@@ -10,9 +10,10 @@ import math
 import time
 
 from prowess.interfaces.auth.refusal import Refusal, retry_later
+from prowess.shares import groups_of
 
 REQUESTS_PER_MINUTE = 30_000
-"""The default for each caller."""
+"""The default for each caller. All callers of a user together may send twice as many: everyone can create more tokens."""
 ANONYMOUS_PER_MINUTE = 600
 """Requests without a token, for each address."""
 FAILURES_PER_MINUTE = 60
@@ -56,14 +57,17 @@ class RateLimits:
     def __init__(self, requests_per_minute: int = REQUESTS_PER_MINUTE) -> None:
         self._windows = {
             "caller": SlidingWindow(requests_per_minute),
+            "user": SlidingWindow(2 * requests_per_minute),
             "anonymous": SlidingWindow(ANONYMOUS_PER_MINUTE),
             "failure": SlidingWindow(FAILURES_PER_MINUTE),
             "sign-in": SlidingWindow(SIGN_INS_PER_MINUTE),
         }
 
     def of_caller(self, key: str) -> Refusal | None:
-        """Count a request of a caller. Return a refusal if there were too many."""
-        return self._count("caller", key, "Raise PROWESS_REQUESTS_PER_MINUTE, or send fewer requests.")
+        """Count a request of a caller. Return a refusal if there were too many, also of all callers of its user."""
+        hint = "Raise PROWESS_REQUESTS_PER_MINUTE, or send fewer requests."
+        _, (user, _), *_ = groups_of(key)
+        return self._count("caller", key, hint) or self._count("user", user, hint)
 
     def of_address(self, kind: str, address: str) -> Refusal | None:
         """Count a request of an address: `anonymous`, `failure` or `sign-in`. Return a refusal if there were too many."""

@@ -27,6 +27,7 @@ from prowess.interfaces.auth.guard import FindCaller, RequestGuard
 from prowess.interfaces.mcp.protocol import find_broken_request
 from prowess.interfaces.mcp.server import APPROVAL_SECONDS, ProwessServer, make_security, make_server
 from prowess.policy.actor import Actor
+from prowess.shares import Shares
 
 METRICS_PATH = "/metrics"
 MAX_SESSIONS = 1000
@@ -55,9 +56,10 @@ class _SessionManager(StreamableHTTPSessionManager):
         """Ignore the value that the SDK sets: each request decides."""
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        """Register a new session, or return None if there are too many. No caller gets more than half, as of streams."""
-        own = sum(owner == requestor for owner in self._session_owners.values())
-        return super()._admit_session(requestor) if own < (self.max_sessions or 0) / 2 else None
+        """Register a new session, or return None if there are too many."""
+        shares = Shares(self.max_sessions or 0, (owner["client_id"] for owner in self._session_owners.values()))
+        has_room = requestor is not None and shares.has_room(requestor["client_id"])
+        return super()._admit_session(requestor) if has_room else None
 
 
 class Endpoint:

@@ -33,11 +33,15 @@ _MAX_SESSION_CHARS = _MAX_CONVERSATION_CHARS - len("mcp:")
 def caller_of(context: Context, default: Caller) -> Caller:
     """Return the caller that the HTTP guard authenticated, or the default on a transport without one."""
     request = context.request
-    caller: Caller = default if request is None else request.scope[SCOPE_KEY]
     client = context.session.client_params
     # Cut, because the names of clients are kept.
     name = "" if client is None else client.client_info.name[:_MAX_CLIENT_CHARS]
-    return _name_caller(caller, name, request is None or _is_from_this_machine(request))
+    return _name_caller(sender_of(context, default), name, request is None or _is_from_this_machine(request))
+
+
+def sender_of(context: Context, default: Caller) -> Caller:
+    """Return the caller without the name that its client chose: limits count by it, and one client may report many names."""
+    return default if context.request is None else context.request.scope[SCOPE_KEY]
 
 
 def _is_from_this_machine(request: Request) -> bool:

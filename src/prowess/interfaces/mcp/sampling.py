@@ -39,9 +39,10 @@ from prowess.interfaces.auth.caller import agent_name
 from prowess.interfaces.mcp.request import Context
 from prowess.llm.model import Message, Model, Reply, Request, family_of, fit_schema
 from prowess.run.request import Step, StepListener, ignore_step
+from prowess.shares import Shares
 
-MAX_OPEN_RUNS = 100
-"""The most runs of one caller that may be running or waiting at the same time."""
+MAX_OPEN_RUNS = 200
+"""How many runs may be running or waiting at the same time. One caller gets half (`shares.py`)."""
 
 RUN_KEY = "run"
 
@@ -170,7 +171,9 @@ class SamplingRelays:
 
     def _begun(self, caller: str, begin: Callable[[SamplingRelay], Awaitable[CallResult]]) -> _OpenRun:
         runs = self._runs.get(caller, [])
-        if len(runs) >= MAX_OPEN_RUNS:
+        if not Shares(MAX_OPEN_RUNS, (name for name, open_runs in self._runs.items() for _ in open_runs)).has_room(
+            caller
+        ):
             self._make_room(caller, runs)
         relay = SamplingRelay()
         run = _OpenRun(relay, asyncio.ensure_future(_as_coroutine(begin(relay))))
@@ -182,7 +185,7 @@ class SamplingRelays:
         ended = next((run for run in runs if run.awaited and run.call.done()), None)
         if ended is None:
             raise TryLater(
-                f"Too many runs: {len(runs)} of your runs wait for answers of your model.",
+                f"Too many runs wait for answers of their clients' models, {len(runs)} of them are yours.",
                 hint="Answer them, or wait until they time out.",
             )
         self._forget(caller, ended)

@@ -24,7 +24,7 @@ from prowess.errors import ApprovalDenied
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.elicitation import request_approval, too_long_hint
 from prowess.interfaces.mcp.protocol import TOOLS_PER_PAGE, make_cursor, read_cursor, tool_result
-from prowess.interfaces.mcp.request import Context
+from prowess.interfaces.mcp.request import Context, sender_of
 from prowess.interfaces.mcp.sampling import CallResult, SamplingModel, SamplingRelay, client_offers_model
 from prowess.run.request import Step, StepListener
 from prowess.tools.tool import Tool, ToolAnswer
@@ -138,7 +138,7 @@ async def call_tool(backend: Backend, context: Context, params: CallToolRequestP
                 backend, context, params, backend.toolbox(context, on_step=relay.report, fallback_model=model)
             )
 
-        return await backend.relays.round(backend.caller_of(context).key, params, on_step, begin)
+        return await backend.relays.round(sender_of(context, backend.caller).key, params, on_step, begin)
 
 
 def _may_use_sampling(context: Context, params: CallToolRequestParams) -> bool:
