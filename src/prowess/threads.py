@@ -67,18 +67,51 @@ class KeyedSemaphore:
                 del self._semaphores[key], self._waiting[key]
 
 
+class PartyShares:
+    """Lets no party hold more than its share of a whole, so that nobody waits behind everything that another one wants."""
+
+    def __init__(self, total: int) -> None:
+        shares = (OF_CALLER, OF_USER, OF_ORGANIZATION)
+        self._permits = {share: KeyedSemaphore(share_of(total, share)) for share in shares}
+
+    @asynccontextmanager
+    async def permit(self, party: str) -> AsyncGenerator[None]:
+        """Hold one of what a party may have. The party '' has no limit."""
+        async with AsyncExitStack() as stack:
+            # The own share first: who waits for it must not take up that of the organization.
+            for group, share in reversed(groups_of(party)):
+                await stack.enter_async_context(self._permits[share].permit(group))
+            yield
+
+
 _party: ContextVar[str] = ContextVar("party", default="")
-_shares = {share: KeyedSemaphore(share_of(_THREADS, share)) for share in (OF_CALLER, OF_USER, OF_ORGANIZATION)}
+_shares = PartyShares(_THREADS)
 
 
 @contextmanager
 def share_threads(party: str) -> Generator[None]:
-    """Let what is offloaded inside the block take no more than the share of one party: others find free threads."""
+    """Let what is done inside the block take no more than the share of one party: others find free threads."""
     token = _party.set(party)
     try:
         yield
     finally:
         _party.reset(token)
+
+
+@contextmanager
+def share_as_tenant(party: str) -> Generator[None]:
+    """Do the same for a party of an organization, unless the caller of this has named one already."""
+    with share_threads(_party.get() or _of_organization(party)):
+        yield
+
+
+def tenant() -> str:
+    """Return the party that works now, or '' if it belongs to no organization: then nobody else waits for what it takes."""
+    return _of_organization(_party.get())
+
+
+def _of_organization(party: str) -> str:
+    return "" if party.startswith("\x00") else party
 
 
 async def _in_share(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -95,10 +128,7 @@ async def _in_share(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     async def hold() -> T:
         nonlocal begun
-        async with AsyncExitStack() as stack:
-            # The own share first: who waits for it must not take up that of the organization.
-            for group, share in reversed(groups_of(party)):
-                await stack.enter_async_context(_shares[share].permit(group))
+        async with _shares.permit(party):
             begun = True
             return await run()
 

@@ -12,8 +12,9 @@ import pytest
 from prowess.errors import Invalid, Refused, RunFailed, TryLater
 from prowess.net.client import GuardedHttpClient
 from prowess.net.connection import SystemConnector
-from prowess.net.request import HttpRequest
+from prowess.net.request import HttpRequest, HttpResponse
 from prowess.run.receipt import Receipt
+from prowess.threads import share_threads
 
 PUBLIC = "93.184.216.34"
 SECRET = "sk-canary-5512"
@@ -417,6 +418,36 @@ def test_one_run_does_not_keep_others_from_asking(internet):
         assert [heard.path for heard in internet.heard].count("/slow") <= 1
         leave.set()
         assert len(await asyncio.gather(*slow)) == 6
+        outbound.close()
+
+    asyncio.run(run())
+
+
+def test_the_slow_requests_of_one_organization_leave_room_for_the_others(internet):
+    leave = threading.Event()
+    internet.names["www.example.com"] = internet.names["example.com"]
+
+    def answer(heard):
+        if heard.path == "/slow":
+            leave.wait(10)
+        return reply()
+
+    internet.reply = answer
+
+    async def run() -> None:
+        outbound = GuardedHttpClient(resolver=internet, connector=internet, trust=lambda: internet.trust, at_once=4)
+
+        def send(organization: str, host: str, path: str, run: int) -> asyncio.Task[HttpResponse]:
+            request = HttpRequest(url=f"https://{host}{path}", hosts=(host,), party=f"{organization} {host} {run}")
+            with share_threads(f"{organization}\x00ann\x00ann"):
+                return asyncio.create_task(outbound.send(request))
+
+        hosts = ("example.com", "api.example.com")
+        slow = [send("acme", host, "/slow", run) for run in range(6) for host in hosts]
+        assert (await send("globex", "www.example.com", "/", 0)).status == 200
+        assert [heard.path for heard in internet.heard].count("/slow") <= 3
+        leave.set()
+        assert len(await asyncio.gather(*slow)) == 12
         outbound.close()
 
     asyncio.run(run())

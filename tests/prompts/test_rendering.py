@@ -14,6 +14,7 @@ from prowess.errors import Invalid, RunFailed
 from prowess.prompts.renderer import WorkerRenderer
 from prowess.prompts.worker import RenderLimits
 from prowess.skill.template import MAX_TEMPLATE_BYTES
+from prowess.threads import share_threads
 
 SECRET = "hunter2-is-a-value"
 
@@ -233,6 +234,25 @@ def test_a_fault_among_many_is_told_to_the_one_who_made_it(renderer):
     answers = asyncio.run(some_of_them())
 
     assert [type(answer) for answer in answers] == [str if n % 3 else Invalid for n in range(30)]
+
+
+def test_nobody_waits_for_all_renderings_of_another_organization():
+    async def many() -> list[str]:
+        renderer, ended = WorkerRenderer(RenderLimits(workers=1)), list[str]()
+
+        def render(organization: str) -> asyncio.Task[None]:
+            async def work() -> None:
+                await renderer.render("{{ n }}", {"n": 1})
+                ended.append(organization)
+
+            with share_threads(f"{organization}\x00ann\x00ann"):
+                return asyncio.create_task(work())
+
+        await asyncio.gather(*[render("acme") for _ in range(9)], render("globex"))
+        await renderer.close()
+        return ended
+
+    assert asyncio.run(many()).index("globex") <= 2
 
 
 def test_a_renderer_may_be_used_again_after_it_was_closed():

@@ -14,6 +14,7 @@ from prowess.sandbox.protocol import Sandbox
 from prowess.sandbox.script import script_from_template
 from prowess.sandbox.script_run import MAX_NESTING, RunSlots
 from prowess.sandbox.wasm.sandbox import MAX_CONCURRENT
+from prowess.threads import share_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +44,28 @@ async def test_no_more_have_a_turn_at_a_time_than_there_is_room_for():
 
     await asyncio.gather(*(asyncio.create_task(within([turns], work)) for _ in range(10)))
     assert most == 2
+
+
+async def test_an_organization_with_many_runs_leaves_turns_for_the_others():
+    turns, over, running = RunSlots(4), asyncio.Event(), list[str]()
+
+    async def run(organization: str, user: str) -> None:
+        async def work() -> None:
+            running.append(organization)
+            await over.wait()
+
+        with share_threads(f"{organization}\x00{user}\x00{user}"):
+            await within([turns], work)
+
+    acme = [asyncio.create_task(run("acme", user)) for user in ("ann", "bob", "cai") for _ in range(9)]
+    await asyncio.sleep(0)
+    globex = asyncio.create_task(run("globex", "eve"))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "globex" not in running:  # noqa: ASYNC110  (what others do has no event)
+            await asyncio.sleep(0)
+    assert sorted(running) == ["acme", "acme", "acme", "globex"]
+    over.set()
+    await asyncio.gather(*acme, globex)
 
 
 async def test_what_all_that_have_a_turn_wait_for_gets_one_too():

@@ -24,7 +24,7 @@ from prowess.session.text import read_standing
 from prowess.skill.kinds import CodeTemplate, Function, JsonObject, PromptTemplate, kind_info
 from prowess.skill.needs import list_reached_artifacts
 from prowess.skill.slug import tool_name
-from prowess.threads import offload
+from prowess.threads import offload, share_as_tenant
 
 if TYPE_CHECKING:
     from prowess.engine.callables import CallableSkill
@@ -55,19 +55,21 @@ class Runs(Part):
 
         Raise only errors that prevent the run from starting: an unknown skill or artifact, a denial, inputs that are not JSON.
         """
-        run = await offload(self._resolve, request)
-        resources = self._context.resources
-        if not request.dry_run and not resources.is_sandbox_built and _needs_interpreter(run):
-            with suppress(Unavailable):  # the run itself says so, or a fallback takes over
-                await self.build_sandbox(request.on_setup)
-        if not request.dry_run and not resources.is_sidecar_installed and _needs_sidecar(run):
-            with suppress(Unavailable):
-                await offload(resources.install_sidecar, request.on_setup)
-                resources.is_sidecar_installed = True
-        result = await resources.runner.run(run)
-        if result.verdicts:
-            await resources.after_checked_run(run.actor.organization, run.skill.slug)
-        return result
+        # Also for jobs, which no request of their owner names.
+        with share_as_tenant(self._context.actor.party):
+            run = await offload(self._resolve, request)
+            resources = self._context.resources
+            if not request.dry_run and not resources.is_sandbox_built and _needs_interpreter(run):
+                with suppress(Unavailable):  # the run itself says so, or a fallback takes over
+                    await self.build_sandbox(request.on_setup)
+            if not request.dry_run and not resources.is_sidecar_installed and _needs_sidecar(run):
+                with suppress(Unavailable):
+                    await offload(resources.install_sidecar, request.on_setup)
+                    resources.is_sidecar_installed = True
+            result = await resources.runner.run(run)
+            if result.verdicts:
+                await resources.after_checked_run(run.actor.organization, run.skill.slug)
+            return result
 
     async def admit(self, request: RunRequest) -> Admitted:
         """Pass the gate for a run without starting it, and return the skill and where it is kept.

@@ -36,7 +36,7 @@ from prowess.net.request import (
 )
 from prowess.net.target import Target, allowed_route, parse_target, redirect_target
 from prowess.skill.limits import MIB
-from prowess.threads import KeyedSemaphore
+from prowess.threads import KeyedSemaphore, PartyShares, tenant
 
 MAX_BODY_BYTES = 16 * MIB
 """The largest request body."""
@@ -77,7 +77,8 @@ class GuardedHttpClient:
     Every host on the way must be one of the request's hosts. Its name is looked up once per hop; if one of its addresses is
     not public, or is this machine's, the request is refused. A routed host is reached at its route, whatever address that has,
     and must prove the name of the route, or its own name if the route is an address. After a redirect to another host only
-    harmless headers are sent. No party has more than a quarter of all running requests, and no host more than half.
+    harmless headers are sent. No party has more than a quarter of all running requests, no host more than half, and no member
+    of an organization all of them.
 
     A request ends when its time is up or its caller is cancelled, however slow the other side is.
     """
@@ -95,6 +96,7 @@ class GuardedHttpClient:
         self._trust = trust or default_tls
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="outbound")
         self._party_permits = KeyedSemaphore(max(1, at_once // PARTIES))
+        self._shares = PartyShares(at_once)
         self._host_permits = KeyedSemaphore(max(1, at_once // 2))
 
     async def send(self, request: HttpRequest) -> HttpResponse:
@@ -107,7 +109,7 @@ class GuardedHttpClient:
         hops: list[str] = []
         try:
             # Waiting for a permit counts as time of the request: the caller asked for an answer within `seconds`.
-            async with limit, self._party_permits.permit(request.party):
+            async with limit, self._party_permits.permit(request.party), self._shares.permit(tenant()):
                 while True:
                     hops.append(hop.target.shown)
                     response = await self._send_hop(request, hop, deadline)

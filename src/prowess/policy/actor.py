@@ -105,6 +105,11 @@ class Actor:
         return Owner(organization_id=self.organization, user_id=self.user)
 
     @property
+    def party(self) -> str:
+        """A text that is equal for two actors if and only if they are the same, for `shares.py`."""
+        return "\x00".join((self.organization, self.user, self.label))
+
+    @property
     def label(self) -> str:
         """The name that is recorded: a person's name, or `agent:NAME`, followed by `@USER` if there is a user.
 

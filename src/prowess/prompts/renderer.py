@@ -22,7 +22,7 @@ from prowess.prompts.worker import (
 )
 from prowess.skill.template import TemplateSyntax, check_template, find_variables, syntax_error, template_error
 from prowess.skill.text.hidden import quote_source
-from prowess.threads import offload
+from prowess.threads import PartyShares, offload, tenant
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _SMALL = 100_000
@@ -157,6 +157,7 @@ class WorkerRenderer:
 
     def __init__(self, limits: RenderLimits = DEFAULT_RENDER_LIMITS) -> None:
         self._limits = limits
+        self._shares = PartyShares(limits.workers)
         self._idle: IdleChildren[RenderWorker] = IdleChildren()
         self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             weakref.WeakKeyDictionary()
@@ -170,7 +171,7 @@ class WorkerRenderer:
             request = encode_request(template, values, syntax, self._limits, checked=True)
         else:
             request = await offload(encode_request, template, values, syntax, self._limits)
-        async with self._turn():
+        async with self._shares.permit(tenant()), self._turn():
             answer = await self._ask(request)
         if isinstance(answer, str):
             return answer

@@ -7,8 +7,8 @@ import contextvars
 import inspect
 import json
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from typing import Any, Final, Generic, TypeVar, cast
@@ -19,7 +19,7 @@ from prowess.sandbox.messages import OFFLOAD_SIZE, encode_answer, encode_refusal
 from prowess.sandbox.protocol import HostFunction, SandboxLimits, ScriptOutcome
 from prowess.sandbox.script import Script
 from prowess.sandbox.script_process import Peer
-from prowess.threads import offload
+from prowess.threads import PartyShares, offload, tenant
 
 MAX_NESTING: Final = 5
 """How deep runs may be nested: the first, and those that it waits for."""
@@ -50,12 +50,13 @@ class RunSlots:
 
     A run that a host function starts is nested in the run that called it, whichever sandbox either is in. Each level has its
     own slots, a quarter of those of the first. With common slots, outer runs could hold all of them and wait for inner ones
-    forever.
+    forever. No member of an organization takes all of them.
     """
 
     def __init__(self, most: int) -> None:
         # At least one slot per level, or a nested run would wait forever.
         self._sizes = [most, *[max(1, most // _NESTED_SHARE)] * (MAX_NESTING - 1)]
+        self._shares = [PartyShares(size) for size in self._sizes]
         self._semaphores = PerLoop(lambda: [asyncio.Semaphore(size) for size in self._sizes])
 
     @property
@@ -63,30 +64,20 @@ class RunSlots:
         """How many runs of one event loop there can be at a time, on all levels together."""
         return sum(self._sizes)
 
-    def hold(self) -> HeldSlot:
-        """Return a context that holds a slot; raise `Refused` if runs are nested too deeply."""
+    @asynccontextmanager
+    async def hold(self) -> AsyncGenerator[None]:
+        """Hold a slot; runs that start inside are a level deeper. Raise `Refused` if they are nested too deeply."""
         level = _nesting.get()
         if level >= MAX_NESTING:
             raise Refused(
                 f"Nested runs exceeded the limit of {MAX_NESTING} levels.", hint="Run the innermost skill separately."
             )
-        return HeldSlot(self._semaphores.get()[level], level)
-
-
-class HeldSlot:
-    """A slot, from `async with` until its end; runs that start inside are a level deeper."""
-
-    def __init__(self, semaphore: asyncio.Semaphore, level: int) -> None:
-        self._semaphore = semaphore
-        self._level = level
-
-    async def __aenter__(self) -> None:
-        await self._semaphore.acquire()
-        self._outside = _nesting.set(self._level + 1)
-
-    async def __aexit__(self, *_: object) -> None:
-        _nesting.reset(self._outside)
-        self._semaphore.release()
+        async with self._shares[level].permit(tenant()), self._semaphores.get()[level]:
+            outside = _nesting.set(level + 1)
+            try:
+                yield
+            finally:
+                _nesting.reset(outside)
 
 
 GRACE_SECONDS = 5.0

@@ -35,7 +35,7 @@ class Caller:
         """A text that is equal for two requests if and only if they come from the same caller."""
         # A caller that may answer approval requests never shares a session with one that may not: an answer arrives as a
         # message in the session that was asked.
-        return "\x00".join((self.actor.organization, self.actor.user, self.actor.label, *self.approvals_by))
+        return "\x00".join((self.actor.party, *self.approvals_by))
 
 
 def agent_name(client: str, default: str) -> str:
