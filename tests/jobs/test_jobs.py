@@ -291,6 +291,30 @@ async def test_a_worker_that_others_wrongly_gave_up_begins_again_what_nobody_too
     assert station.lines() == ["one 1"]
 
 
+async def test_a_worker_is_dead_when_its_heartbeat_stops_and_not_when_its_clock_is_behind(place, monkeypatch):
+    other = "INSERT INTO job_workers (id, process, place, started_at, seen_at) VALUES ('far', 'away/1/2', '', ?, ?)"
+    long_ago = "2020-01-01T00:00:00.000000Z"
+    async with place.open() as prowess:
+        await prowess.jobs.work()  # creates the database
+        await prowess.jobs.stop()
+        with closing(sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db"))) as database:
+
+            def is_known() -> bool:
+                return bool(database.execute("SELECT 1 FROM job_workers WHERE id = 'far'").fetchall())
+
+            with database:
+                database.execute(other, (long_ago, long_ago))
+            await prowess.jobs.work()
+            assert is_known()
+            await prowess.jobs.stop()
+            monkeypatch.setattr(worker, "BEAT_SECONDS", 0.01)
+            monkeypatch.setattr(worker, "DEAD_SECONDS", 0.02)
+            await prowess.jobs.work()
+            async with asyncio.timeout(10):
+                while is_known():  # noqa: ASYNC110  (a row has no event)
+                    await asyncio.sleep(0.01)
+
+
 async def test_a_batch_that_another_process_cancels_leaves_no_traceback(place, line, station, monkeypatch, caplog):
     monkeypatch.setattr(worker, "WATCH_SECONDS", 60.0)  # DBOS is the first to notice
     station.gate = asyncio.Event()

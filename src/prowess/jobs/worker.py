@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
@@ -97,6 +98,8 @@ class JobWorker:
         self._doing: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._system: SystemDatabase | None = None
         self._closing = False
+        self._heard: dict[str, tuple[str, float]] = {}
+        """The last heartbeat of each worker, and when it came."""
 
     @property
     def is_running(self) -> bool:
@@ -322,14 +325,17 @@ class JobWorker:
             return False
 
     def _claim_dead(self) -> list[str]:
-        silent = seconds_from_now(-DEAD_SECONDS)
-        # A read first: usually no worker is dead, and every write would make other writers of SQLite wait.
         with self.records().read() as connection:
             workers = jobs.list_workers(connection)
+        # How long a heartbeat has not changed counts, not its time: the clocks of two machines differ, and are set.
+        moment, last = time.monotonic(), self._heard
+        self._heard = {
+            one: last[one] if seen == last.get(one, ("",))[0] else (seen, moment) for one, _, seen in workers
+        }
         dead = [
             worker
-            for worker, process, seen in workers
-            if worker != self.id and (seen < silent or is_process_gone(process))
+            for worker, process, _ in workers
+            if worker != self.id and (self._heard[worker][1] <= moment - DEAD_SECONDS or is_process_gone(process))
         ]
         if not dead:
             return []
