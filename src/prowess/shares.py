@@ -18,10 +18,14 @@ _WIDER = (OF_ORGANIZATION, OF_USER)
 
 @lru_cache(maxsize=4096)
 def groups_of(party: str) -> tuple[tuple[str, float], ...]:
-    """Return the groups that a caller belongs to, the widest first and itself last, each with the share that it may have."""
+    """Return the groups that a caller belongs to, the widest first and itself last, each with the share that it may have.
+
+    Those without an organization have none in common.
+    """
     parts = party.split("\x00", len(_WIDER))
     names = ["\x00".join(parts[: count + 1]) for count in range(len(parts))]
-    return tuple(zip(names, (*_WIDER[: len(parts) - 1], OF_CALLER), strict=True))
+    shares = (*_WIDER[: len(parts) - 1], OF_CALLER)
+    return tuple((name, share) for name, share in zip(names, shares, strict=True) if name)
 
 
 def share_of(total: int, share: float) -> int:

@@ -66,7 +66,7 @@ class RateLimits:
     def of_caller(self, key: str) -> Refusal | None:
         """Count a request of a caller. Return a refusal if there were too many, also of all callers of its user."""
         hint = "Raise PROWESS_REQUESTS_PER_MINUTE, or send fewer requests."
-        _, (user, _), *_ = groups_of(key)
+        user, _ = groups_of(key)[-2:][0]  # or the caller, if it has none
         return self._count("caller", key, hint) or self._count("user", user, hint)
 
     def of_address(self, kind: str, address: str) -> Refusal | None:
