@@ -41,7 +41,7 @@ from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.guard import FindCaller, RequestGuard
 from prowess.interfaces.auth.limits import RateLimits
 from prowess.interfaces.auth.refusal import Refusal
-from prowess.interfaces.rest.problems import plain_problem, problem_response
+from prowess.interfaces.rest.problems import plain_problem, problem_response, read_body
 from prowess.policy.actor import Actor
 from prowess.skill.archive import read_archive
 from prowess.skill.limits import DEFAULT_LIMITS
@@ -101,7 +101,8 @@ def _find_callers(shelf: PackageShelf, *, private: bool) -> FindCaller:
         if token is None:
             return None
         role = "" if token.scope == "publish" else _READER
-        return Caller(actor=Actor(name=token.publisher, channel="http", role=role, permissions=frozenset()))
+        name = token.publisher
+        return Caller(actor=Actor(name=name, user=name, channel="http", role=role, permissions=frozenset()))
 
     return find
 
@@ -243,7 +244,7 @@ class _Routes:
     async def publish(self, request: Request) -> Response:
         """Store a version."""
         publisher = self._publisher(request)
-        content = await request.body()
+        content = await read_body(request)
         published = await offload(self._shelf.publish, content, publisher, _signature(request))
         findings = await offload(self._scan, published.entry)
         status = 201 if published.created else 200

@@ -376,6 +376,26 @@ def test_an_unexpected_error_is_answered_and_the_log_has_one_line_without_secret
     assert "Bearer" not in guarded.logged[0]
 
 
+@pytest.mark.parametrize(("path", "kind"), [("/api/v1/skills/import", "application/zip"), ("/mcp", "application/json")])
+def test_a_client_that_hangs_up_while_it_sends_a_body_leaves_nothing_in_the_log(client, caplog, path, kind):
+    parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+    headers = {"host": "testserver", "authorization": "Bearer secret", "content-type": kind, "content-length": "99"}
+    headers["accept"] = "application/json, text/event-stream"
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope |= {"headers": [(name.encode(), value.encode()) for name, value in headers.items()], "root_path": ""}
+    scope |= {"client": ("127.0.0.1", 1), "server": ("testserver", 80), "scheme": "http", "http_version": "1.1"}
+
+    async def receive():
+        return next(parts, {"type": "http.disconnect"})
+
+    async def send(message):
+        pass
+
+    client.portal.call(client.app, scope, receive, send)
+
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 @pytest.mark.parametrize(
     "body",
     [

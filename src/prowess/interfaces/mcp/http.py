@@ -101,6 +101,8 @@ class Endpoint:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         receive, body = await _read_ahead(scope, receive)
+        if body is None:
+            return
         broken = find_broken_request(body)
         if broken is not None:
             await JSONResponse(broken, 400)(scope, receive, send)
@@ -126,8 +128,8 @@ class Endpoint:
 _READ_AHEAD_BYTES = 4 << 20
 
 
-async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, bytes]:
-    """Return a `receive` that replays the body of a request, and the body; b"" if it has not arrived or is too large."""
+async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, bytes | None]:
+    """Return a `receive` that replays the body of a request, and the body; b"" if it is too large, None if it never arrives."""
     if scope["method"] != "POST":
         return receive, b""
     messages: list[Message] = []
@@ -135,9 +137,9 @@ async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, bytes]:
     # Larger bodies are left to the SDK, which has its own limit.
     while not is_whole and size < _READ_AHEAD_BYTES:
         message = await receive()
-        messages.append(message)
         if message["type"] != "http.request":
-            break
+            return receive, None
+        messages.append(message)
         size += len(message.get("body", b""))
         is_whole = not message.get("more_body")
     replay = deque(messages)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from prowess.catalog.importer import OnConflict
 from prowess.errors import Invalid, ProwessError
+from prowess.interfaces.rest.problems import read_body
 from prowess.interfaces.rest.request import Body, Reader, Shape, Writer, etag, respond
 from prowess.interfaces.rest.sessions import LoadShape, Name
 from prowess.interfaces.rest.skills import ProblemShape, SkillId, WritableScope, find_readable
@@ -71,7 +72,7 @@ def _stored_upload(kind: str, data: bytes) -> Generator[Upload]:
 async def _read_upload(request: Request) -> tuple[str, bytes]:
     """Return the content type and the bytes of an upload, or raise `Invalid`. The guard has checked type and size."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    data = await request.body()
+    data = await read_body(request)
     if kind not in UPLOAD_TYPES or not data:
         raise Invalid(
             "The request has no skill in its body.",

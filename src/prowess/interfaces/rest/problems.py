@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import compile_path
 
@@ -251,6 +252,14 @@ def plain_problem(
         "hint": hint,
     }
     return _respond(fields, headers or {})
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request. A client that hangs up before its end gets an answer that nobody receives."""
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise HTTPException(400, "The client closed the connection.") from None
 
 
 def add_handlers(app: FastAPI) -> None:
