@@ -2,13 +2,13 @@
 
 import asyncio
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import uvicorn
 
 from prowess.errors import Unavailable
-from prowess.interfaces.listener import GuardedProtocol, open_listener, serve_http
+from prowess.interfaces.listener import ConnectionRoom, GuardedProtocol, open_listener, serve_http
 
 pytestmark = pytest.mark.anyio
 
@@ -45,19 +45,27 @@ async def refuse(_scope, _receive, send):
 @asynccontextmanager
 async def connected(app):
     """Serve an app, and give the reader and writer of a connection."""
+    async with listening(app, socket.create_server(("127.0.0.1", 0))) as (address, _):
+        reader, writer = await asyncio.open_connection(*address)
+        try:
+            async with asyncio.timeout(20):
+                yield reader, writer
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def listening(app, listener, room=None):
+    """Serve an app, and give its address and its connections."""
     config = uvicorn.Config(app, http=GuardedProtocol, ws="none", lifespan="off", log_level="critical")
     config.load()
     state = uvicorn.Server(config).server_state
-    listener = socket.create_server(("127.0.0.1", 0))
     serving = await asyncio.get_running_loop().create_server(
-        lambda: GuardedProtocol(config=config, server_state=state, app_state={}), sock=listener
+        lambda: GuardedProtocol(config=config, server_state=state, app_state={}, room=room), sock=listener
     )
-    reader, writer = await asyncio.open_connection(*listener.getsockname())
     try:
-        async with asyncio.timeout(20):
-            yield reader, writer
+        yield listener.getsockname(), state.connections
     finally:
-        writer.close()
         serving.close()
 
 
@@ -175,6 +183,57 @@ async def test_a_body_that_nobody_reads_does_not_keep_a_connection_open(monkeypa
         assert (await reader.readuntil(b"no")).startswith(b"HTTP/1.1 200 ")
         writer.write(b"def")
         assert await reader.read() == b""
+
+
+async def test_a_connection_too_many_closes_the_one_that_has_been_idle_for_longest():
+    async def stream(scope, _receive, send):
+        if scope["path"] == "/stream":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+            await asyncio.Event().wait()
+        await refuse(scope, _receive, send)
+
+    async with listening(stream, socket.create_server(("127.0.0.1", 0)), ConnectionRoom(3)) as (address, _):
+        opened = [await asyncio.open_connection(*address) for _ in range(3)]
+        (busy, to_busy), (used, to_used), (idle, _) = opened
+        to_busy.write(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+        await busy.readuntil(b"begun")
+        to_used.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await used.readuntil(b"no")
+        opened += [await asyncio.open_connection(*address)]
+        async with asyncio.timeout(20):
+            with suppress(ConnectionError):
+                assert await idle.read() == b""
+        opened += [await asyncio.open_connection(*address)]
+        async with asyncio.timeout(20):
+            with suppress(ConnectionError):
+                assert await used.read() == b""
+        opened[4][1].write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await opened[4][0].readuntil(b"no")).startswith(b"HTTP/1.1 200 ")
+        assert not busy.at_eof()
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
+async def test_a_client_that_does_not_read_a_response_is_cut_off(monkeypatch):
+    monkeypatch.setattr("prowess.interfaces.listener.UNREAD_SECONDS", 0.5)
+
+    async def much(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": b"x" * 20_000_000})
+
+    async with listening(much, open_listener("127.0.0.1", 0)) as (address, connections):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, address)
+            await asyncio.get_running_loop().sock_sendall(client, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            async with asyncio.timeout(20):
+                while not connections:  # noqa: ASYNC110  (connections have no event)
+                    await asyncio.sleep(0.001)
+                while connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
 
 
 async def test_a_server_that_is_interrupted_before_it_starts_ends_quietly(caplog):

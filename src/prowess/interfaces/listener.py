@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -18,7 +19,9 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
+from typing import Any, cast
 
 import httptools
 import uvicorn
@@ -32,8 +35,14 @@ _SHUTDOWN_SECONDS = 5
 _SWITCH_SECONDS = 0.001
 _KEEP_ALIVE_SECONDS = 75
 HEADER_SECONDS = 20.0
-"""How long a client may take to send the headers of a request, once the connection or the request has started."""
+"""How long a client may take to send the headers of a request, once the connection or the request has begun."""
+UNREAD_SECONDS = 60.0
+"""How long a client may read nothing of a response, on Linux."""
 _MAX_HEADER_BYTES = 64 << 10
+_BACKLOG = 128
+"""How many connections are accepted at a time. Those that are too many are closed after that."""
+_OTHER_FILES = 256
+"""How many open files are left to everything else, or a quarter if that is more."""
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -44,7 +53,11 @@ def open_listener(host: str, port: int) -> socket.socket:
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host.strip("[]"), port))
-        opened.listen(128)
+        opened.listen(_BACKLOG)
+        # Connections inherit it. A client that reads nothing would otherwise keep a response in memory for as long as it likes,
+        # also after we have closed the connection.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_SECONDS * 1000))
     except OSError as error:
         opened.close()
         # The name cannot be resolved, or the address belongs to another machine: then no port helps.
@@ -69,7 +82,8 @@ async def serve_http(
     """
     config = uvicorn.Config(
         app,
-        http=GuardedProtocol,
+        http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, room=ConnectionRoom(_max_connections()))),
+        backlog=_BACKLOG,
         ws="none",
         lifespan="on",
         log_level="warning",
@@ -92,10 +106,49 @@ async def serve_http(
     return 130 if signal.SIGINT in server.received else 0
 
 
+def _max_connections() -> int:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else max(_OTHER_FILES, limit - max(_OTHER_FILES, limit // 4))
+
+
+class ConnectionRoom:
+    """Room for the connections of a server. If there are too many, the one that has been idle for longest is closed.
+
+    Otherwise anybody could use up the files that this process may open, by connecting and sending nothing.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open = 0
+        self._idle: dict[GuardedProtocol, None] = {}
+
+    def enter(self, connection: GuardedProtocol) -> None:
+        """Count a new connection, which is idle."""
+        self._open += 1
+        self.rest(connection)
+        if self._open > self._most:
+            longest = next(iter(self._idle))
+            self.work(longest)
+            longest.transport.abort()
+
+    def rest(self, connection: GuardedProtocol) -> None:
+        """Count a connection as idle from now on: it waits for a request."""
+        self._idle[connection] = None
+
+    def work(self, connection: GuardedProtocol) -> None:
+        """Count a connection as busy: it has a request."""
+        self._idle.pop(connection, None)
+
+    def leave(self, connection: GuardedProtocol) -> None:
+        """Forget a connection that has ended."""
+        self._open -= 1
+        self.work(connection)
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """Uvicorn's protocol over httptools, which takes a third of the time of h11, with the limits that it lacks.
 
-    It closes connections whose headers do not arrive in time or are too large. It ignores trailers, which would otherwise
+    It closes connections whose headers do not arrive in time or are too large, and idle ones if there are too many. It ignores trailers, which would otherwise
     count as headers of a request that was checked already, and offers to switch to another protocol, which would otherwise
     lose the body of the request.
     """
@@ -107,9 +160,15 @@ class GuardedProtocol(HttpToolsProtocol):
     _unfinished_bytes = 0
     """How much has arrived of headers, of a trailer or of the size of a chunk, without an end."""
 
+    def __init__(self, *args: Any, room: ConnectionRoom | None = None, **options: Any) -> None:
+        """Create a connection of a server, which has room for so many."""
+        super().__init__(*args, **options)
+        self._room = room or ConnectionRoom(sys.maxsize)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Wait for the first request."""
         super().connection_made(transport)
+        self._room.enter(self)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -134,6 +193,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Forget the deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
+        self._room.leave(self)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -155,6 +215,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("The target is not a path.")
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > _MAX_HEADER_BYTES:
             raise ValueError("The headers are too large.")
+        self._room.work(self)
         super().on_headers_complete()
         if not self.parser.should_upgrade():
             self._is_in_headers = False
@@ -169,6 +230,12 @@ class GuardedProtocol(HttpToolsProtocol):
         """End a request."""
         self._unfinished_bytes = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """End a response, and wait for the next request unless it is there already."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._room.rest(self)
 
     def _should_upgrade(self) -> bool:
         return True  # uvicorn then passes over the request, and `_parse` starts it again
