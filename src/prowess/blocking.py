@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from functools import cached_property, wraps
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import isasyncgen, iscoroutine, ismethod
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -68,10 +68,8 @@ class BlockingProxy:
         # The parts of an object are its cached properties.
         if isinstance(getattr(self._target.__class__, name, None), cached_property):
             value = BlockingProxy(value, self._loop)
-        elif iscoroutinefunction(value):
-            value = self._waiting(value)
-        elif isasyncgenfunction(value):
-            value = self._iterating(value)
+        elif ismethod(value):
+            value = self._blocking(value)
         else:
             return value  # may change, so it is read again every time
         # Python calls `__getattr__` only for what is not found here, so the next access is direct.
@@ -84,29 +82,27 @@ class BlockingProxy:
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
 
-    def _waiting(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    def _blocking(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        # The result decides, because a plain method may hand on the coroutine or iterator of another one.
         @wraps(method)
-        def call(*args: Any, **kwargs: Any) -> T:
-            return self._loop.run(method(*args, **kwargs))
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            if iscoroutine(result):
+                return self._loop.run(result)
+            return self._iterate(result) if isasyncgen(result) else result
 
         return call
 
-    def _iterating(self, method: Callable[..., AsyncGenerator[T]]) -> Callable[..., Iterator[T]]:
-        @wraps(method)
-        def iterate(*args: Any, **kwargs: Any) -> Iterator[T]:
-            items = method(*args, **kwargs)
+    def _iterate(self, items: AsyncGenerator[T]) -> Iterator[T]:
+        async def step() -> Any:
+            return await anext(items, _END)
 
-            async def step() -> Any:
-                return await anext(items, _END)
-
-            try:
-                while (item := self._loop.run(step())) is not _END:
-                    yield item
-            finally:
-                if not self._loop.is_closed:  # an iterator may outlive its object
-                    self._loop.run(items.aclose())
-
-        return iterate
+        try:
+            while (item := self._loop.run(step())) is not _END:
+                yield item
+        finally:
+            if not self._loop.is_closed:  # an iterator may outlive its object
+                self._loop.run(items.aclose())
 
 
 class BlockingResource(BlockingProxy):

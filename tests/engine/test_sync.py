@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from prowess import ScriptedModel
 from prowess import open as open_module
+from prowess.agent.updates import TurnEnded
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import agent_of
@@ -55,6 +57,12 @@ def test_an_asynchronous_iterator_is_an_iterator(prowess: Prowess):
     assert next(iter(events)).name == "skills_state_changed"
     events.close()
     assert list(prowess.traces.export()) == []
+
+
+def test_a_conversation_answers_step_by_step(prowess: Prowess):
+    conversation = prowess.agent.start(title="Notes")
+    updates = list(prowess.agent.send(conversation.id, "good morning", model=ScriptedModel(["Good morning!"])))
+    assert [update.text for update in updates if isinstance(update, TurnEnded)] == ["Good morning!"]
 
 
 def test_it_works_where_a_loop_is_running_as_in_a_notebook(prowess: Prowess):
