@@ -85,6 +85,10 @@ class ProwessError(Exception):
         """Add a note to print after the hint."""
         self._notes = (*self._notes, note)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are otherwise copied and unpickled by a call with the message alone, which lacks required arguments.
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
+
     def for_agent(self) -> ProwessError:
         """Return the error as an agent may be told it."""
         return self.without_location() if "://" in self.location else self
