@@ -7,6 +7,7 @@ each API is written once; `scripts/sync_stub.py` generates their types.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from functools import cached_property, wraps
@@ -18,9 +19,16 @@ _END = object()
 
 
 class LoopThread:
-    """An event loop in a daemon thread, which runs all calls of one object and its parts."""
+    """An event loop in a daemon thread, which runs all calls of one object and its parts.
+
+    A forked child has the object without the thread, and starts another one with its first call.
+    """
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="prowess-sync", daemon=True)
         self._thread.start()
@@ -32,6 +40,8 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and return its result. An interrupt cancels it."""
+        if self._process != os.getpid() and not self.is_closed:
+            self._start()
         if threading.current_thread() is self._thread or self.is_closed:
             work.close()
             # Waiting on the loop's own thread, from a callback such as `watch`, would never end.

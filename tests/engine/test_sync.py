@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -93,6 +95,20 @@ def test_closing_ends_the_thread_and_later_calls_are_refused(place: Any):
     assert not any(thread.name == "prowess-sync" for thread in threading.enumerate())
     with pytest.raises(RuntimeError, match="was closed"):
         opened.skills.cards()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_can_use_what_its_parent_opened(prowess: Prowess):
+    prowess.match("greet")
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(30)
+            os._exit(0 if prowess.sessions.open("child").id else 2)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert prowess.sessions.find("child")
 
 
 def test_a_callback_that_would_wait_for_itself_is_refused(prowess: Prowess):

@@ -131,7 +131,10 @@ def test_many_threads_write_one_file_and_none_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_writes_though_a_thread_of_its_parent_held_the_turn(tmp_path: Path) -> None:
+def test_a_forked_child_writes_though_a_thread_of_its_parent_held_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LONG_WAIT_SECONDS", 0.01)
     database = open_database(tmp_path / "agents.db")
     put(database, "before")
     held, release = threading.Event(), threading.Event()
@@ -154,4 +157,33 @@ def test_a_forked_child_writes_though_a_thread_of_its_parent_held_the_turn(tmp_p
     thread.join()
 
     assert (os.waitstatus_to_exitcode(status), count(database)) == (0, 2)
+    database.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_waits_for_a_transaction_so_that_the_child_does_not_find_the_file_locked(tmp_path: Path) -> None:
+    database = open_database(tmp_path / "agents.db")
+    begun = threading.Event()
+
+    def write() -> None:
+        with database.write() as connection:
+            connection.execute(sa.text("UPDATE skills SET slug = slug"))
+            begun.set()
+            count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT max(i) FROM n"
+            connection.execute(sa.text(count)).scalar_one()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            put(database, "child")
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    thread.join()
+
+    assert (os.waitstatus_to_exitcode(status), count(database)) == (0, 1)
     database.close()

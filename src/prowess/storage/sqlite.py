@@ -56,6 +56,8 @@ class Deadline:
 
 class _State(threading.local):
     timed_out = False
+    held: tuple[WriterLock, ...] = ()
+    """The locks that this thread holds while it forks."""
 
 
 _state = _State()
@@ -213,6 +215,14 @@ class WriterLock:
         self._was_busy = cause.startswith("SQLITE_BUSY")
         self._lock.release()
 
+    def hold(self) -> bool:
+        """Wait until no other thread writes, but not for long; return True if the lock is held now."""
+        return self._lock.acquire(timeout=LONG_WAIT_SECONDS)
+
+    def release(self) -> None:
+        """Release the lock after `hold`."""
+        self._lock.release()
+
     def renew(self) -> None:
         """Replace the lock with a free one, even if it is held."""
         self._lock = threading.RLock()
@@ -221,11 +231,27 @@ class WriterLock:
 _writer_locks: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
+def _hold_locks() -> None:
+    """Let no thread be in a transaction while the process forks.
+
+    SQLite counts the locks of a process in its memory. The child inherits the count, but no thread that would end the
+    transaction: it would find the file locked forever.
+    """
+    _state.held = tuple(lock for lock in list(_writer_locks) if lock.hold())
+
+
+def _release_locks() -> None:
+    for lock in _state.held:
+        lock.release()
+    _state.held = ()
+
+
 def _renew_locks() -> None:
     """Free all locks in a forked child: the threads that held them exist only in the parent."""
+    _state.held = ()
     for turns in _writer_locks:
         turns.renew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(before=_hold_locks, after_in_parent=_release_locks, after_in_child=_renew_locks)
