@@ -284,7 +284,7 @@ class Prowess(Engine):
                 workspace=stores.settings.workspace,
             )
 
-        worker, pool = OnDemand(make_worker), OnDemand(_make_pool)
+        worker, pool, closed = OnDemand(make_worker), OnDemand(_make_pool), threading.Event()
         live_watch = LiveWatch(lambda: engine)
 
         def close() -> None:
@@ -295,6 +295,7 @@ class Prowess(Engine):
             feeds.close()
             answers.close()
             stores.close()
+            closed.set()
 
         async def aclose() -> None:
             # Jobs use everything else, so they end first.
@@ -351,6 +352,7 @@ class Prowess(Engine):
                 clean_up=components.clean_up,
                 aclose=aclose,
                 close=close,
+                is_closed=closed.is_set,
             )
 
         opened = RecentlyUsed(make_resources, MAX_RESOURCES)

@@ -106,3 +106,14 @@ async def test_the_outline_of_an_unknown_skill_is_none(place: Any):
         assert (outline.slug, outline.digest) == ("triage", (await engine.skills.get("triage")).digest)
         assert await engine.skills.outline("nothing") is None
         assert await engine.skills.outline("account:triage") is None
+
+
+async def test_a_closed_engine_refuses_what_it_could_not_record(place: Any):
+    place.skill("triage")
+    async with place.open() as engine:
+        await engine.match("triage")
+    with pytest.raises(RuntimeError, match="was closed"):
+        await engine.run("triage")
+    with pytest.raises(RuntimeError, match="was closed"):
+        engine.as_actor(ANN)
+    await engine.close()

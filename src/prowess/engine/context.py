@@ -162,6 +162,8 @@ class Resources:
     aclose: Callable[[], Awaitable[None]]
     """Close models and workers."""
     close: Callable[[], None]
+    is_closed: Callable[[], bool]
+    """Return True once everything was closed."""
     _seen_tools: Inventory | None = field(default=None, init=False, repr=False)
     is_sandbox_built: bool = field(default=False, init=False)
     """True once this process has made sure that the interpreter of the sandbox exists."""
@@ -283,8 +285,15 @@ class Resources:
 class Context:
     """The shared resources and the actor, for one part of the engine."""
 
-    resources: Resources
+    opened: Resources
     actor: Actor
+
+    @property
+    def resources(self) -> Resources:
+        """What the parts share. Raise `RuntimeError` once it was closed, because nothing is recorded any more then."""
+        if self.opened.is_closed():
+            raise RuntimeError("This engine was closed. Open another one with `Prowess.open(…)`.")
+        return self.opened
 
     @property
     def catalog(self) -> Catalog:

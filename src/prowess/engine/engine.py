@@ -47,7 +47,7 @@ class Engine:
     """
 
     def __init__(self, resources: Resources, actor: Actor) -> None:
-        self._context = Context(resources=resources.of(actor.organization, actor.user), actor=actor)
+        self._context = Context(opened=resources.of(actor.organization, actor.user), actor=actor)
 
     @property
     def actor(self) -> Actor:
@@ -389,11 +389,14 @@ class Engine:
             await offload(self._context.resources.clean_up)
 
     async def close(self) -> None:
-        """Close models, workers, databases and files.
+        """Close models, workers, databases and files. Closing twice does nothing.
 
         Raise `RunFailed`, after everything is closed, if a scripted model has unused steps.
         """
+        opened = self._context.opened
+        if opened.is_closed():
+            return
         try:
-            await self._context.resources.aclose()
+            await opened.aclose()
         finally:
-            await offload(self._context.resources.close)
+            await offload(opened.close)

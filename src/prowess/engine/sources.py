@@ -235,7 +235,7 @@ class Sources(Part):
             channel="schedule",
         )
         try:
-            return await _sync_unless_running(Context(resources=resources, actor=own), source)
+            return await _sync_unless_running(Context(opened=resources, actor=own), source)
         except ProwessError as error:
             _log.warning("The source %s could not be synced: %s", source.id, error)
             return None

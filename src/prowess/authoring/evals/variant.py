@@ -132,7 +132,7 @@ def _kept_aside(context: Context, package: Package) -> Variant:
     catalog = Catalog([store], context.catalog.scans)
     # Only what reads skills is new; models, sandboxes and recorders stay shared.
     resources = replace(context.resources, catalog=catalog)
-    return Variant(skill=saved.skill, package=package, context=Context(resources=resources, actor=context.actor))
+    return Variant(skill=saved.skill, package=package, context=Context(opened=resources, actor=context.actor))
 
 
 def _is_eval_file(path: Path) -> bool:
