@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from prowess.errors import AssertionFailed, Invalid, NoHandler, NoModel, NotFound, TimedOut
+from prowess.llm.model import Request
 from prowess.llm.scripted import ScriptedModel
 from prowess.run.request import RunRequest, Step
 
@@ -68,6 +72,68 @@ async def test_the_text_is_streamed_to_whoever_watches(place, greeter):
     pieces = [step.text for step in steps if step.text]
     assert len(pieces) > 1
     assert "".join(pieces) == answer
+
+
+class OwnModel:
+    """A model of the application."""
+
+    name, family, structured = "own:model", "own", False
+
+    def __init__(self, answer: Callable[[], object]) -> None:
+        self.answer = answer
+
+    async def complete(self, _request: Request) -> Any:
+        return self.answer()
+
+    async def stream(self, _request: Request) -> AsyncGenerator[Any]:
+        yield self.answer()
+
+
+def fail() -> object:
+    raise ValueError("the key is sk-123")
+
+
+@pytest.mark.parametrize(
+    ("answer", "watched", "fault"),
+    [
+        (fail, False, "raised ValueError"),
+        (lambda: "Hello!", False, "returned str, not a Reply"),
+        (lambda: "Hello!", True, "did not end its stream with a Reply"),
+    ],
+)
+async def test_a_model_of_the_application_that_breaks_its_contract_is_named(place, greeter, answer, watched, fault):
+    greeter(place)
+    async with place.open() as prowess:
+        request = RunRequest(slug="greeter", artifacts=("greet",), inputs={"name": "Ada"}, model=OwnModel(answer))
+        steps: list[Step] = []
+        result = await prowess.runs.attempt(replace(request, on_step=steps.append) if watched else request)
+        assert str(result.error) == f"The model own:model {fault}."
+
+
+async def test_a_turn_ends_as_failed_if_the_model_of_the_application_raises_anything(place):
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        updates = [update async for update in prowess.agent.send(conversation.id, "hello", model=OwnModel(fail))]
+        assert updates[-1].state == "failed"
+        assert updates[-1].error["message"] == "The model own:model raised ValueError."
+
+
+async def test_a_class_is_not_a_model(place, greeter):
+    greeter(place)
+    async with place.open() as prowess:
+        with pytest.raises(Invalid, match="Not a model"):
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel)
+
+
+async def test_a_listener_that_fails_is_logged_and_the_run_goes_on(place, greeter, caplog):
+    greeter(place)
+    async with place.open() as prowess:
+        model = ScriptedModel(["Hello!"])
+        result = await prowess.run(
+            "greeter", {"name": "Ada"}, artifacts="greet", model=model, on_step=lambda step: step.nothing
+        )
+    assert result.text == "Hello!"
+    assert "The listener of a run failed" in caplog.text
 
 
 async def test_a_dry_run_sends_nothing_leaves_no_trace_and_tells_all_that_would_be_sent(place, greeter, traces):

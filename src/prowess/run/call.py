@@ -221,7 +221,9 @@ def _guard_listener(listener: StepListener) -> StepListener:
             listener(step)
         except Exception as error:  # noqa: BLE001
             has_failed = True
-            log.debug("The listener of a run failed: %r", error)
+            # A command whose reader has gone, as in `prowess run … | head`, gets an OSError here.
+            level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING
+            log.log(level, "The listener of a run failed and receives nothing more.", exc_info=error)
 
     return receive
 

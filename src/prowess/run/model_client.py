@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Literal
 
-from prowess.errors import AnswerUnusable, Invalid, ProwessError, Refused, SpendExceeded, TimedOut
+from prowess.errors import AnswerUnusable, Invalid, ProwessError, Refused, RunFailed, SpendExceeded, TimedOut
 from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
 from prowess.llm.models import ModelChoice, Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, max_cost
@@ -19,6 +20,8 @@ from prowess.run.spending import Spending, note_unusable
 from prowess.run.telemetry import Telemetry
 from prowess.session.session import estimate_tokens
 from prowess.threads import offload_cancellable
+
+log = logging.getLogger(__name__)
 
 MAX_TOKENS = 100_000_000
 """More than any model can read or write at once."""
@@ -64,7 +67,7 @@ class ModelClient:
             or ""
         )
         if not isinstance(chosen, str):
-            if not hasattr(chosen, "complete"):
+            if not hasattr(chosen, "complete") or isinstance(chosen, type):
                 raise Invalid(f"Not a model: {type(chosen).__name__}.", hint="Pass a model, or its name as a string.")
             return chosen
         if call.run.actor.is_remote and chosen not in self._models.configured:
@@ -185,13 +188,31 @@ class ModelClient:
 
     async def _complete(self, call: Call, model: Model, request: Request, *, stream: bool) -> Reply:
         with self._telemetry.request_span(model, request) as span:
-            reply = await (self._streamed(call, model, request) if stream else model.complete(request))
+            reply = await self._answer(call, model, request, stream=stream)
             span.answered(reply)
         return reply
 
+    async def _answer(self, call: Call, model: Model, request: Request, *, stream: bool) -> Reply:
+        try:
+            reply: object = await (self._streamed(call, model, request) if stream else model.complete(request))
+        except ProwessError:
+            raise
+        except Exception as error:
+            # The model may be an object of the application, which turns even its cancellation into any error.
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            log.exception("The model %s failed.", model.name)
+            fault = f"raised {type(error).__name__}"
+        else:
+            if isinstance(reply, Reply):
+                return reply
+            fault = "did not end its stream with a Reply" if stream else f"returned {type(reply).__name__}, not a Reply"
+        # Not chained to the exception, whose text may have a secret.
+        raise RunFailed(f"The model {model.name} {fault}.", hint="This is a bug in the model, not in your inputs.")
+
     @staticmethod
-    async def _streamed(call: Call, model: Model, request: Request) -> Reply:
-        reply = Reply()
+    async def _streamed(call: Call, model: Model, request: Request) -> Reply | None:
+        reply = None
         # Without `aclosing`, a cancelled run would keep the connection until the generator is garbage collected.
         async with aclosing(model.stream(request)) as pieces:
             async for piece in pieces:
