@@ -49,6 +49,18 @@ OTHERS = {
     "scope": (lambda engine: engine.skills.list(scope="x"), "Unknown scope 'x'"),
     "skill": (lambda engine: engine.skills.create({"slug": "greeter"}), "Not a Skill: dict"),
     "preview": (lambda engine: engine.trust.accept("greeter"), "Not a TrustPreview: str"),
+    "request": (lambda engine: engine.runs.attempt("greeter"), "Not a RunRequest: str"),
+    "durable": (lambda engine: engine.jobs.start_run("greeter"), "Not a RunRequest: str"),
+    "batch": (lambda engine: engine.jobs.start_batch("greeter", [{}]), "Not a RunRequest: str"),
+    "plan": (lambda engine: engine.evals.run("greeter"), "Not a EvalPlan: str"),
+    "optimization": (lambda engine: engine.optimize.run("greeter"), "Not a OptimizationRequest: str"),
+    "reason": (lambda engine: engine.enable("greeter", session="chat", reason=None), "The reason must be a string"),
+    "policies": (lambda engine: engine.prompt("chat", policies=None), "`policies` must be a string, not NoneType"),
+    "days": (lambda engine: engine.traces.stats(days=float("nan")), "Invalid number of days 'nan'"),
+    "endless days": (lambda engine: engine.skills.unused(days=float("inf")), "Invalid number of days 'inf'"),
+    "kind": (lambda engine: engine.registry.list("prompts"), "Unknown kind 'prompts'"),
+    "kind of one": (lambda engine: engine.registry.get("prompts", "x"), "Unknown kind 'prompts'"),
+    "kind to add": (lambda engine: engine.registry.add_content("prompts", "x", "1", {}), "Unknown kind 'prompts'"),
     "filter": (lambda engine: engine.traces.list(skill=5), "The filter `skill` must be a string, not int"),
 }
 

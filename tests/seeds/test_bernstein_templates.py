@@ -84,7 +84,7 @@ async def test_an_edit_of_a_file_beside_the_template_is_seen(place, tmp_path: Pa
     folder.mkdir(parents=True)
     (folder / "system_prompt.md").write_text("Fly.")
     async with place.open() as prowess:
-        before = await prowess.roles.prompt("pilot", templates=tmp_path / "templates")
+        before = await prowess.roles.prompt("pilot", templates=str(tmp_path / "templates"))
         (folder / "task_prompt.md").write_text("Land.")
         after = await prowess.roles.prompt("pilot", templates=tmp_path / "templates")
     assert (before.task, after.task) == ("", "Land.")

@@ -169,7 +169,9 @@ def test_a_fork_waits_for_a_transaction_so_that_the_child_does_not_find_the_file
         with database.write() as connection:
             connection.execute(sa.text("UPDATE skills SET slug = slug"))
             begun.set()
-            count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT max(i) FROM n"
+            count = (
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT max(i) FROM n"
+            )
             connection.execute(sa.text(count)).scalar_one()
 
     thread = threading.Thread(target=write)

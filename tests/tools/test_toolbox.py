@@ -157,7 +157,7 @@ async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Call
                 hold(answer)
                 assert key in answer.data["error"]["message"]
                 assert key in answer.data["hint"]
-        for arguments in (None, [], "x", 3):
+        for arguments in ("null", [], "x", 3):
             hold(await toolbox.call("search_skills", arguments))  # pyright: ignore[reportArgumentType]
         for limit in (0, 51, -1, "five", "5.5", "true", 1.5, True):
             hold(await toolbox.call("search_skills", {"limit": limit}))
@@ -440,3 +440,8 @@ async def test_the_list_with_status_comes_in_pages(place: Any, box: Callable[...
         assert (broken["total"], len(broken["skills"])) == (3, 3)
         assert all(skill["error"] for skill in broken["skills"])
         hold(await toolbox.call("skill_list", {"status": "sleeping"}))
+
+
+async def test_a_call_without_arguments_may_have_none(place: Any):
+    async with place.open() as engine:
+        assert (await Toolbox(engine).call("list_skills", None)).ok

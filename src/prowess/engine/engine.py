@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from prowess.catalog.catalog import Catalog
-from prowess.engine.context import Context, Resources, check_message
+from prowess.engine.context import Context, Resources, check_message, check_string
 from prowess.errors import RunFailed
 from prowess.policy.actor import Actor
 from prowess.skill.slug import check_name
@@ -271,6 +271,7 @@ class Engine:
         `Refused`. Enabling a skill twice changes nothing.
         """
         context = self._context
+        check_string(reason, "The reason")
         return await offload(
             lambda: context.resources.activation.enable(
                 context.actor, context.session_key(session), slug, reason=reason

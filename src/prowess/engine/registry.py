@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from prowess.engine.context import Context, Part
 from prowess.errors import Invalid
@@ -23,6 +23,7 @@ class Registry(Part):
 
     async def list(self, kind: EntryKind) -> list[RegistryEntry]:
         """Return every available prompt or rubric, nearest first, including those with problems."""
+        _check_kind(kind)
         actor = self._context.actor
         actor.require("skills.read")
 
@@ -38,6 +39,7 @@ class Registry(Part):
 
         Raise `NotFound` if there is none. An entry without a value has problems that say why.
         """
+        _check_kind(kind)
         actor = self._context.actor
         actor.require("skills.read")
 
@@ -52,6 +54,7 @@ class Registry(Part):
         """Return the entries in these files, or in the files directly in these folders, with their problems."""
         from prowess.prompts.folder_shelf import read_entry_files
 
+        _check_kind(kind)
         return await offload(
             lambda: list(read_entry_files(kind, [Path(path) for path in paths], self._context.resources.limits))
         )
@@ -64,6 +67,7 @@ class Registry(Part):
         from prowess.prompts.database_shelf import RegistryWriter
         from prowess.prompts.folder_shelf import read_entry_files
 
+        _check_kind(kind)
         resources = self._context.resources
 
         def add() -> tuple[RegistryEntry, bool]:
@@ -84,6 +88,7 @@ class Registry(Part):
         from prowess.prompts.shelf import read_entry
         from prowess.skill.forms.data import json_text
 
+        _check_kind(kind)
         resources = self._context.resources
 
         def add() -> tuple[RegistryEntry, bool]:
@@ -98,8 +103,16 @@ class Registry(Part):
         """Remove one version that the organization has stored. Only a person can; files stay."""
         from prowess.prompts.database_shelf import RegistryWriter
 
+        _check_kind(kind)
         writer = RegistryWriter(self._context.resources.records)
         await offload(lambda: writer.remove(self._context.actor, kind, id, version))
+
+
+def _check_kind(kind: EntryKind) -> None:
+    from prowess.prompts.shelf import EntryKind
+
+    if kind not in get_args(EntryKind):
+        raise Invalid(f"Unknown kind {str(kind)[:40]!r}.", hint='Pass "prompt" or "rubric".')
 
 
 def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> tuple[UsedEntry, ...]:

@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.engine.context import Context, Part, check_string
+from prowess.engine.context import Context, Part, check_string, check_type
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
@@ -145,6 +145,7 @@ class Runs(Part):
 
     def _resolve(self, request: RunRequest) -> Run:
         """Look up everything that a run needs, and pass the gate. Blocking."""
+        check_type(request, RunRequest, "Call `prowess.run(slug, inputs)`, or pass a RunRequest.")
         context = self._context
         gate, runner = context.resources.gate, context.resources.runner
         # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.

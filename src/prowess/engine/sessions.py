@@ -161,6 +161,8 @@ class Sessions(Part):
         """
         from prowess.session.prompt import assemble_blocks
 
+        for name, text in (("policies", policies), ("memory", memory), ("graph_context", graph_context)):
+            check_string(text, f"`{name}`")
         context = self._context
         _, skills = await offload(
             lambda: context.resources.activation.blocks(context.actor, context.session_key(session))
@@ -219,7 +221,7 @@ class Roles(Part):
         return find_role(name, await offload(self._context.read_policy))
 
     async def prompt(
-        self, role: str, *, templates: Path | None = None, values: Mapping[str, Any] | None = None
+        self, role: str, *, templates: str | Path | None = None, values: Mapping[str, Any] | None = None
     ) -> RolePrompt:
         """Return the prompt of a role: its pack below the index of skills, its older template, or one sentence.
 
@@ -228,7 +230,7 @@ class Roles(Part):
         """
         from prowess.session.role_prompt import render_role
 
-        found = await offload(self._resolve, role, templates)
+        found = await offload(self._resolve, role, Path(templates) if templates else None)
         return await render_role(found, values or {}, self._context.resources.render)
 
     def _resolve(self, role: str, templates: Path | None) -> RolePrompt:

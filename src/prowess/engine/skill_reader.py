@@ -16,6 +16,7 @@ from prowess.skill.filenames import document_text
 from prowess.skill.kinds import Artifact, Kind, kind_info
 from prowess.skill.model import Skill, SkillCard, Version
 from prowess.skill.package import Package
+from prowess.storage.clock import days_ago
 
 if TYPE_CHECKING:
     from prowess.catalog.importer import CheckResult
@@ -75,7 +76,7 @@ def read_version(context: Context, slug: str, number: int) -> tuple[Version, str
 
 def list_unused(context: Context, days: float, *, system: bool) -> list[tuple[SkillCard, SkillUsage]]:
     """Return the skills that were not loaded, enabled or run in the last days, longest unused first."""
-    from prowess.feed.usage import NEVER_USED, days_ago, list_usage
+    from prowess.feed.usage import NEVER_USED, list_usage
 
     has_records = context.resources.has_records()
     usage = list_usage(context.resources.records(), context.actor.organization) if has_records else {}
@@ -88,7 +89,7 @@ def list_unused(context: Context, days: float, *, system: bool) -> list[tuple[Sk
 
 def report_skill_usage(context: Context, days: float, *, system: bool) -> UsageReport:
     """Report which skills, references and scripts were loaded in the last days, and which can be retired."""
-    from prowess.feed.usage import count_recent_uses, days_ago, report_usage
+    from prowess.feed.usage import count_recent_uses, report_usage
     from prowess.storage.counts import loaded_files
 
     cards = [card for card in context.catalog.cards() if system or card.scope != "system"]

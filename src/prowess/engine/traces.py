@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Part, check_limit, check_string
 from prowess.errors import Invalid
-from prowess.storage.clock import seconds_from_now
+from prowess.storage.clock import days_ago
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from prowess.storage.traces import Trace, TraceFilter, TracePosition, TraceSort
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Chart, Report, SeriesBy
-
-
-_DAY_SECONDS = 86_400
 
 
 async def _wait_one_second() -> None:
@@ -194,6 +191,6 @@ class Traces(Part):
             user_id=actor.visible_user,
             # What a person runs, or another agent of theirs, may have confidential inputs.
             actor="" if actor.is_person else actor.label,
-            since="" if days is None else seconds_from_now(-days * _DAY_SECONDS),
+            since="" if days is None else days_ago(days),
             **filters,
         )

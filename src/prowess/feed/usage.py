@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from prowess.storage import counts
-from prowess.storage.clock import seconds_from_now
+from prowess.storage.clock import days_ago
 from prowess.storage.database import Connections
-
-DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +144,3 @@ def list_usage(database: Connections, organization: str) -> dict[str, SkillUsage
             else:
                 used[slug] = replace(before, last_enabled=last)
     return used
-
-
-def days_ago(days: float) -> str:
-    """Return the time that many days ago."""
-    return seconds_from_now(-days * DAY_SECONDS)

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, check_type
 from prowess.engine.engine import Engine
 from prowess.engine.records import SHORTEST_ID, find_by_id, read_rows
 from prowess.errors import ApprovalRequired, Conflict, Invalid, Refused
@@ -42,6 +42,7 @@ from prowess.storage.jobs import JobKind, JobRow, JobState
 from prowess.threads import offload
 from prowess.traces.cleanup import is_process_gone
 
+_REQUEST = "Pass RunRequest(slug=SLUG)."
 POLL_SECONDS = 0.25
 _PAGE = 1_000
 
@@ -71,6 +72,7 @@ class Jobs:
         A job of the same name that has not ended is continued if it is the same run; otherwise raise `Conflict`. Raise what
         prevents the run, except that a run which needs an approval waits for it.
         """
+        check_type(request, RunRequest, _REQUEST)
         return await self._start("run", request, [], name=name, inputs=_plain_inputs(request))
 
     async def start_batch(
@@ -87,6 +89,7 @@ class Jobs:
         `concurrency` is how many run at once on each worker, `max_spend` what all of them may cost, in US dollars. A batch of
         the same name is continued if it has the same skill, items and models; otherwise raise `Conflict`.
         """
+        check_type(request, RunRequest, _REQUEST)
         if not items:
             raise Invalid("The batch has no items.", hint="Give one JSON object per line.")
         if not 1 <= concurrency <= MAX_CONCURRENCY:

@@ -219,7 +219,7 @@ def _guard_listener(listener: StepListener) -> StepListener:
             return
         try:
             listener(step)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             has_failed = True
             # A command whose reader has gone, as in `prowess run … | head`, gets an OSError here.
             level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING

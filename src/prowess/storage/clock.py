@@ -6,6 +6,10 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from prowess.errors import Invalid
+
+_DAY_SECONDS = 86_400
+
 
 def now() -> str:
     """Return the current time, such as `2026-03-01T09:30:00.000000Z`."""
@@ -22,6 +26,14 @@ def _format_second(second: int) -> str:
 def seconds_from_now(seconds: float) -> str:
     """Return the time that many seconds from now."""
     return _format(datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def days_ago(days: float) -> str:
+    """Return the time that many days ago. Raise `Invalid` if that is not a number, or no calendar goes back so far."""
+    try:
+        return seconds_from_now(-days * _DAY_SECONDS)
+    except (OverflowError, TypeError, ValueError):
+        raise Invalid(f"Invalid number of days {str(days)[:40]!r}.", hint="Pass a number such as 30.") from None
 
 
 def parse_moment(text: str) -> str:

@@ -182,9 +182,9 @@ def argument_aliases(arguments: type[BaseModel]) -> dict[str, str]:
     }
 
 
-def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
+def read_arguments(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | None:
     """Return the arguments of a call, or None if a model wrote something other than a JSON object."""
-    value: object = arguments
+    value: object = {} if arguments is None else arguments
     if isinstance(arguments, str):
         value = json_value(arguments) if arguments.strip() else {}
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None

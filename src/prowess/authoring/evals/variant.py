@@ -16,7 +16,7 @@ from prowess.authoring.evals.plan import EvalPlan
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.importer import check_paths
 from prowess.catalog.memory_store import MemoryStore
-from prowess.engine.context import Context
+from prowess.engine.context import Context, check_type
 from prowess.engine.skill_reader import read_package
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.skill.filenames import has_marker, is_marker, looks_like_skill
@@ -57,6 +57,7 @@ def find_subject(context: Context, plan: EvalPlan) -> Subject:
 
     Raise `NotFound` for an unknown skill or file, and `Invalid` if a path does not lead to exactly one skill.
     """
+    check_type(plan, EvalPlan, "Pass EvalPlan(target=SLUG).")
     path = Path(plan.target)
     if context.actor.is_remote:
         if "/" in plan.target:

@@ -20,6 +20,7 @@ from prowess.authoring.optimize.proposal import (
 )
 from prowess.authoring.optimize.records import Records
 from prowess.authoring.optimize.watch import watch_approved
+from prowess.engine.context import check_type
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, Conflict, Invalid, ProwessError, Refused
 from prowess.policy.actor import actor_record
@@ -82,7 +83,8 @@ class Optimizations:
             raise
 
     async def prepare(self, request: OptimizationRequest) -> Proposal:
-        """Store an optimization to run later, by `resume` or as the task `optimize` of a job."""
+        """Store an optimization that is yet to be done, by `resume` or as the task `optimize` of a job."""
+        check_type(request, OptimizationRequest, "Pass OptimizationRequest(skill=SLUG).")
         actor = self._context.actor
         actor.require("skills.run")
         if request.cases and actor.is_remote:
