@@ -242,3 +242,12 @@ def test_the_generated_types_are_current():
     command = [sys.executable, str(ROOT / "scripts/sync_stub.py"), "--check"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("value", [float("nan"), Path("notes.md"), "half a pair: \ud800"])
+async def test_an_argument_that_no_request_can_have_is_invalid(value: object):
+    server = Answers((200, JSON, policy()))
+    client = server.client()
+    with pytest.raises(Invalid, match="The request is not valid JSON"):
+        await client.run("greet", {"name": value})
+    assert server.seen == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -101,15 +101,8 @@ class Transport:
 
         Requests that change nothing are repeated after failures that pass, as the server's `Retry-After` says.
         """
-        request = self._http.build_request(
-            method,
-            API + path,
-            params=_clean(params or {}),
-            json=json,
-            content=content,
-            headers=dict(headers or {}),
-            **({"timeout": timeout} if timeout is not None else {}),
-        )
+        more = {} if timeout is None else {"timeout": timeout}
+        request = self._build(method, path, params=params, json=json, content=content, headers=headers, **more)
         try:
             return await self._send_once(request)
         except _TemporaryError as failed:
@@ -161,16 +154,34 @@ class Transport:
         """Yield a response that is read as it comes; raise the error of one that failed."""
         httpx = self._httpx
         timeout = httpx.Timeout(CONNECT_SECONDS, read=silence, pool=None)
+        request = self._build(method, path, params=params, json=json, headers=headers, timeout=timeout)
         try:
-            async with self._http.stream(
-                method, API + path, params=_clean(params or {}), json=json, headers=dict(headers), timeout=timeout
-            ) as response:
+            async with aclosing(await self._http.send(request, stream=True)) as response:
                 if not response.is_success:
                     await response.aread()
                     raise error_of(response)
                 yield response
         except httpx.RequestError as error:
             raise self._describe(error) from error
+
+    def _build(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+        **body_and_timeout: Any,
+    ) -> httpx2.Request:
+        """Return a request; raise `Invalid` if an argument cannot be sent, such as NaN, a path or half of a surrogate pair."""
+        clean, more = _clean(params or {}), dict(headers or {})
+        try:
+            return self._http.build_request(method, API + path, params=clean, headers=more, **body_and_timeout)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Invalid(
+                f"The request is not valid JSON: {error}.",
+                hint="Use only strings, numbers, booleans, null, lists and objects.",
+            ) from None
 
     async def _send_again(self, request: httpx2.Request, first: _TemporaryError) -> httpx2.Response:
         """Repeat a request that failed once, and raise its last error."""
@@ -295,7 +306,7 @@ def check_url(url: str) -> httpx2.URL:
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise _invalid_url(url, "it is not a URL") from error
+        raise _invalid_url(str(url), "it is not a URL") from error
     if found.userinfo:
         raise Invalid(
             "The server URL contains a name or password.", hint="Pass the token in PROWESS_TOKEN, never in the URL."

@@ -84,3 +84,8 @@ def test_usage_counts_loads(ready):
 @pytest.mark.parametrize("body", [{}, {"message": 5}, {"message": "x", "limit": 0}, {"message": "x", "other": 1}, []])
 def test_an_invalid_body_is_refused(client, body):
     assert client.post(f"{API}/match", json=body).status_code == 422
+
+
+def test_an_invalid_field_is_named(client):
+    answer = client.post(f"{API}/match", json={"message": 5}).json()
+    assert answer["detail"] == "Invalid request: `body.message`: Input should be a valid string."

@@ -39,6 +39,8 @@ from prowess.interfaces.rest.web_app import make_page
 from prowess.view import describe_fault, error_json
 
 API: Final = "/api/v1"
+_NAMED_FIELDS = 3
+"""How many invalid fields the text of an error names; `problems` has all of them."""
 
 REQUESTS: Mapping[str, str] = {
     "approvals": "GET /approvals",
@@ -352,13 +354,14 @@ def _invalid_request(error: RequestValidationError) -> Response:
         }
         for row in errors
     ]
+    first = " ".join(f"`{problem['field']}`: {problem['message']}" for problem in problems[:_NAMED_FIELDS])
     fields = {
         "type": "urn:prowess:problem:invalid",
         "title": HTTPStatus(422).phrase,
         "status": 422,
-        "detail": "The request has invalid fields.",
+        "detail": f"Invalid request: {first}",
         "code": "invalid",
-        "hint": "See `problems`.",
+        "hint": "See `problems` for all of them." if len(problems) > _NAMED_FIELDS else "",
         "problems": problems,
     }
     return _respond(fields, {})
