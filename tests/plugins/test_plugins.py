@@ -230,6 +230,12 @@ def test_the_log_says_that_a_handler_returned_no_output(prowess, flawed):
     assert "The handler of flawed.note returned NoneType, not an Output." in ran.err
 
 
+def test_the_log_says_that_a_handler_returned_data_that_is_not_json(prowess, flawed):
+    ran = prowess(flawed, "run", "say-nothing", "soft", "-i", "odd:=true", "--json")
+    assert (ran.code, ran.json["error"]["message"]) == (8, "'soft' of 'say-nothing' failed: TypeError.")
+    assert "The handler of flawed.note returned data that is not JSON" in ran.err
+
+
 def test_a_run_whose_handler_exits_is_one_that_failed(prowess, flawed):
     ran = prowess(flawed, "run", "say-nothing", "soft", "-i", "exit:=true", "--json")
     assert (ran.code, ran.json["error"]["message"]) == (8, "'soft' of 'say-nothing' failed: SystemExit.")

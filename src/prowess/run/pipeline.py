@@ -15,6 +15,7 @@ The gate comes before, once for the whole run (engine/runs.py). From the outside
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -74,6 +75,11 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
         output: object = await handler.run(call)
         if not isinstance(output, Output):  # a plugin may return anything
             raise TypeError(f"The handler of {kind} returned {type(output).__name__}, not an Output.")
+        if "." in kind:  # the namespace of a plugin; ours make plain JSON
+            try:
+                json.dumps([output.data, output.result], allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise TypeError(f"The handler of {kind} returned data that is not JSON: {error}.") from None
         # Noted before the assertions run, so that the trace has an output that fails one.
         call.notes.output = output
         return output

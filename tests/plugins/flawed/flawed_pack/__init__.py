@@ -1,4 +1,4 @@
-"""Parts that load well and fail when they are used: an assertion type that raises, and a handler without a result, or that exits."""
+"""Parts that load well and fail when they are used: an assertion type that raises, and a handler without a result, with an odd one, or that exits."""
 
 from pathlib import Path
 
@@ -36,6 +36,8 @@ class NoteHandler:
     async def run(self, call):
         if call.inputs.get("exit"):
             raise SystemExit(3)
+        if call.inputs.get("odd"):
+            return Output(kind=self.kind, data={"when": object()})
         return None if call.inputs.get("silent") else Output(kind=self.kind, text=call.artifact.content)
 
 
