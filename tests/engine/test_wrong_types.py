@@ -8,6 +8,7 @@ import pytest
 
 from prowess import Prowess, sync
 from prowess.errors import Invalid
+from prowess.run.request import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -52,10 +53,16 @@ OTHERS = {
     "request": (lambda engine: engine.runs.attempt("greeter"), "Not a RunRequest: str"),
     "durable": (lambda engine: engine.jobs.start_run("greeter"), "Not a RunRequest: str"),
     "batch": (lambda engine: engine.jobs.start_batch("greeter", [{}]), "Not a RunRequest: str"),
+    "no items": (
+        lambda engine: engine.jobs.start_batch(RunRequest(slug="greeter"), iter([])),
+        "The batch has no items",
+    ),
     "plan": (lambda engine: engine.evals.run("greeter"), "Not a EvalPlan: str"),
     "optimization": (lambda engine: engine.optimize.run("greeter"), "Not a OptimizationRequest: str"),
     "reason": (lambda engine: engine.enable("greeter", session="chat", reason=None), "The reason must be a string"),
     "policies": (lambda engine: engine.prompt("chat", policies=None), "`policies` must be a string, not NoneType"),
+    "budget": (lambda engine: engine.sessions.open("new", budget=1.5), "The budget must be a whole number, not float"),
+    "window": (lambda engine: engine.sessions.open("new", window="5"), "The window must be a whole number, not str"),
     "days": (lambda engine: engine.traces.stats(days=float("nan")), "Invalid number of days 'nan'"),
     "endless days": (lambda engine: engine.skills.unused(days=float("inf")), "Invalid number of days 'inf'"),
     "kind": (lambda engine: engine.registry.list("prompts"), "Unknown kind 'prompts'"),

@@ -90,11 +90,11 @@ class Jobs:
         the same name is continued if it has the same skill, items and models; otherwise raise `Conflict`.
         """
         check_type(request, RunRequest, _REQUEST)
-        if not items:
-            raise Invalid("The batch has no items.", hint="Give one JSON object per line.")
         if not 1 <= concurrency <= MAX_CONCURRENCY:
             raise Invalid(f"Invalid concurrency {concurrency}.", hint=f"Use a number from 1 to {MAX_CONCURRENCY}.")
         lines = await offload(lambda: [json.dumps(normalize_inputs(item), ensure_ascii=False) for item in items])
+        if not lines:  # `items` may be an iterator
+            raise Invalid("The batch has no items.", hint="Give one JSON object per line.")
         more = {"concurrency": concurrency, "max_spend": max_spend, "items_hash": _hash(lines)}
         return await self._start("batch", request, lines, name=name, **more)
 

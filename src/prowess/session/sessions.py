@@ -256,5 +256,9 @@ def _check_values(conversation: str, model: str, window: int | None, budget: int
                 hint="Use a plain name, for example `support-4711`.",
             )
     for name, value in (("window", window), ("budget", budget)):
-        if value is not None and not 0 <= value <= 1_000_000_000:
+        if value is None:
+            continue
+        if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Invalid(f"The {name} must be a whole number, not {type(value).__name__}.")
+        if not 0 <= value <= 1_000_000_000:
             raise Invalid(f"The {name} {value} is out of range.", hint="Use a number from 0 to 1,000,000,000.")
