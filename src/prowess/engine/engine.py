@@ -270,13 +270,9 @@ class Engine:
         Raise `BudgetExceeded` (with the skills to disable), `ApprovalRequired` (an approval is pending) or another
         `Refused`. Enabling a skill twice changes nothing.
         """
-        context = self._context
         check_string(reason, "The reason")
-        return await offload(
-            lambda: context.resources.activation.enable(
-                context.actor, context.session_key(session), slug, reason=reason
-            )
-        )
+        context, key = self._context, self._context.session_key(session)
+        return await offload(lambda: context.resources.activation.enable(context.actor, key, slug, reason=reason))
 
     async def disable(self, slug: str, *, session: Session | str) -> Session:
         """Remove a skill's text from the prompt of a session, and free its budget."""
