@@ -103,7 +103,7 @@ class BlockingProxy:
 
         return call
 
-    def _iterate(self, items: AsyncGenerator[T]) -> Iterator[T]:
+    def _iterate(self, items: AsyncGenerator[Any, Any]) -> Iterator[Any]:
         async def step() -> Any:
             return await anext(items, _END)
 
