@@ -35,7 +35,7 @@ _SHUTDOWN_SECONDS = 5
 _SWITCH_SECONDS = 0.001
 _KEEP_ALIVE_SECONDS = 75
 HEADER_SECONDS = 20.0
-"""How long a client may take to send the headers of a request, once the connection or the request has begun."""
+"""How long a client may take to send the headers of a request, once the connection or the request has started."""
 UNREAD_SECONDS = 60.0
 """How long a client may read nothing of a response, on Linux."""
 _MAX_HEADER_BYTES = 64 << 10

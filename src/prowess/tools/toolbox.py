@@ -161,10 +161,10 @@ class Toolbox:
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> ToolAnswer:
-        """Call a tool. Errors are returned as answers that a model can act on.
+        """Call a tool. Errors are returned as results that a model can act on.
 
         `arguments` may be the JSON text that a model wrote, or None if it gave none. With `approval_seconds`, a call that
-        needs an approval waits for the answer and goes on by itself.
+        needs an approval waits for the answer and continues by itself.
         """
         values = read_arguments(arguments)
         if values is None:

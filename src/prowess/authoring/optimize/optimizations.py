@@ -83,7 +83,7 @@ class Optimizations:
             raise
 
     async def prepare(self, request: OptimizationRequest) -> Proposal:
-        """Store an optimization that is yet to be done, by `resume` or as the task `optimize` of a job."""
+        """Store an optimization to run later, by `resume` or as the task `optimize` of a job."""
         check_type(request, OptimizationRequest, "Pass OptimizationRequest(skill=SLUG).")
         actor = self._context.actor
         actor.require("skills.run")
