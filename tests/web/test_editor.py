@@ -120,6 +120,17 @@ def test_fast_changes_of_the_form_neither_freeze_the_page_nor_get_lost(site: Sit
     expect(page.get_by_label("Author")).to_have_value("Adele")
 
 
+def test_what_is_typed_fast_stays_as_it_was_typed(site: Site, look: Callable[..., View]) -> None:
+    add_guide(site)
+    page = look(site).go("/skills/comms.incident-style/edit")
+    text_box(page).focus()
+    page.keyboard.press("ControlOrMeta+End")
+    page.keyboard.type("Quick brown foxes jump over the lazy dog.", delay=15)
+    page.keyboard.press("ControlOrMeta+s")
+    expect(page.get_by_role("status").filter(has_text="Saved.")).to_be_visible()
+    assert stored_text(site) == GUIDE + "Quick brown foxes jump over the lazy dog."
+
+
 @pytest.mark.long
 def test_a_problem_is_marked_where_it_is_and_leads_there(site: Site, look: Callable[..., View]) -> None:
     view = look(site)

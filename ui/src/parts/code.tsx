@@ -6,7 +6,7 @@ import { searchKeymap } from "@codemirror/search";
 import { Annotation, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { markdown, python, typescript, yaml } from "./code-tokens";
 
 export type CodeLanguage = "markdown" | "skill" | "yaml" | "json" | "python" | "typescript" | "text";
@@ -114,7 +114,8 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
     view.current = made;
     return () => made.destroy();
   }, [language, label, isReadOnly]);
-  useEffect(() => {
+  // Right after rendering: an effect after the next paint would undo what was typed until then.
+  useLayoutEffect(() => {
     const shown = view.current;
     if (!shown) return;
     const changes = difference(shown.state.doc.toString(), value);
