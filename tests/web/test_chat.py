@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from prowess.llm import scripted
 from prowess.llm.model import Reply, Request
@@ -115,6 +115,24 @@ def test_a_message_is_answered_and_the_conversation_is_kept_exported_and_deleted
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("No conversations yet.")).to_be_visible()
+
+
+@pytest.mark.long
+def test_what_is_typed_while_a_message_is_sent_stays_for_the_next_one(
+    talking: Callable[..., Site], look: Look
+) -> None:
+    page = look(talking("Paris.", "Rome.")).go("/chat")
+    write(page, "France?")
+    expect(answer(page)).to_contain_text("Paris.")
+    held: list[Route] = []
+    page.route("**/messages", lambda route: held.append(route) if route.request.method == "POST" else route.fallback())
+    field = page.get_by_role("textbox", name="Message", exact=True)
+    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/messages")):
+        write(page, "Italy?")
+    field.press_sequentially(" And Japan?")
+    held.pop().fallback()
+    expect(answer(page)).to_contain_text("Rome.")
+    expect(field).to_have_value("And Japan?")
 
 
 @pytest.mark.long

@@ -41,8 +41,11 @@ export function Composer({ id, isRunning, onSend, onStop, isFocused, children }:
   const send = async () => {
     if (!text.trim() || isRunning || isSending) return;
     setSending(true);
-    // The text stays until the server has taken it.
-    if (await onSend(text)) change("");
+    // The text stays until the server has taken it, and then what was added to it meanwhile.
+    if (await onSend(text)) {
+      const now = field.current?.value ?? text;
+      change(now.startsWith(text) ? now.slice(text.length).trimStart() : now);
+    }
     setSending(false);
     field.current?.focus();
   };
