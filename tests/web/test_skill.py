@@ -244,3 +244,20 @@ def test_hostile_text_of_a_skill_is_only_text(site: Site, look: Callable[..., Vi
         for forbidden in ("main script", "main img", "main iframe", "main style", "main a[href^='javascript:']"):
             expect(page.locator(forbidden)).to_have_count(0)
         expect(page.locator("main a[href^='data:']")).to_have_count(0)
+
+
+@pytest.mark.long
+def test_a_paragraph_of_arabic_runs_from_right_to_left_and_code_in_it_stays_in_its_place(
+    site: Site, look: Callable[..., View]
+) -> None:
+    _write(site, "---\nname: notes\ndescription: Notes.\n---\n\nاستخدم `code` دائما\n\nWrite `code` as well.\n")
+    page = look(site).go("/skills/notes")
+    is_before_code = """paragraph => {
+        const word = document.createRange();
+        word.selectNode(paragraph.firstChild);
+        const code = paragraph.querySelector("code");
+        return word.getBoundingClientRect().left < code.getBoundingClientRect().left;
+    }"""
+    paragraphs = page.locator(".markdown p")
+    assert paragraphs.filter(has_text="Write").evaluate(is_before_code) is True
+    assert paragraphs.filter(has_text="دائما").evaluate(is_before_code) is False

@@ -13,7 +13,11 @@ const DEEPEST = 16;
 
 export function Markdown({ text }: { text: string }) {
   const shown = useMemo(() => read(text), [text]);
-  return <div class="markdown">{shown}</div>;
+  return (
+    <div class="markdown" dir="auto">
+      {shown}
+    </div>
+  );
 }
 
 function read(text: string): ComponentChildren {
