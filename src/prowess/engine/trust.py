@@ -139,18 +139,16 @@ class Trust(Part):
 
     def _preview(self, target: str) -> TrustPreview:
         self._context.actor.require("skills.read")
-        subjects = self._context.resources.gate.resolve(self._context.actor, self._subjects_of(target))
-        alone = len(subjects) == 1 and not target.startswith(("/", "~", "."))
-        unaccepted = [
-            subject
-            for subject in subjects
-            if subject.trust == "found" or subject.unaccepted or (alone and _is_open(subject))
-        ]
+        read, settled = self._subjects_of(target)
+        subjects = self._context.resources.gate.resolve(self._context.actor, read)
+        alone = bool(target) and len(subjects) == 1 and not target.startswith(("/", "~", "."))
+        unaccepted = [one for one in subjects if one.trust == "found" or one.unaccepted or (alone and _is_open(one))]
         last = self._last_accepted()
         skills = tuple(describe_subject(subject, last.get(subject.slug, "")) for subject in unaccepted)
-        return TrustPreview(target=target, skills=skills, already=len(subjects) - len(skills))
+        return TrustPreview(target=target, skills=skills, already=settled + len(subjects) - len(skills))
 
-    def _subjects_of(self, target: str) -> list[Subject]:
+    def _subjects_of(self, target: str) -> tuple[list[Subject], int]:
+        """Return what is known about skills, and how many more there are with nothing left to accept."""
         from prowess.run.runner import subject_of_run
 
         catalog = self._context.catalog
@@ -162,9 +160,12 @@ class Trust(Part):
             return replace(subject_of_run(catalog, store, skill), uses=list_used(self._context, skill))
 
         if target and folder is None:
-            return [look(target)]
+            return [look(target)], 0
         subjects: list[Subject] = []
-        for card in catalog.all_cards():
+        cards = listed = catalog.all_cards()
+        if folder is None:
+            cards = self._context.visibility.unsettled(listed)
+        for card in cards:
             try:
                 subject = look(f"{card.scope}:{card.slug}")
             except Unavailable:
@@ -179,7 +180,7 @@ class Trust(Part):
                 f"No skills found in {target!r}.",
                 hint=f"If it is another workspace, run `prowess -w {target} trust`.",
             )
-        return subjects
+        return subjects, len(listed) - len(cards)
 
     def _lies_in(self, subject: Subject, folder: str) -> bool:
         place = subject.folder or (self._context.resources.workspace if subject.scope == "workspace" else "")

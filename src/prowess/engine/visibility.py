@@ -99,6 +99,15 @@ class Visibility(Part):
         known = self._read_records(())
         return [fault if known.has_rule(fault.location) else redact_fault(fault) for fault in faults]
 
+    def unsettled(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
+        """Return the cards of skills of which something may be left to accept: the bytes, or a prompt or rubric that they use.
+
+        The others need not be read, which takes seconds for thousands.
+        """
+        regards = self._look(cards)
+        uses = {"json_generation", "review"}
+        return [card for card in cards if regards[card.slug].trust != "local" or not uses.isdisjoint(card.kinds)]
+
     def shown(self, cards: Sequence[SkillCard]) -> set[str]:
         """Return the slugs of the skills whose texts may be part of a prompt of the actor, a person or an agent."""
         return self._shown(cards, self._look(cards), self._context.actor)
