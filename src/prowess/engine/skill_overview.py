@@ -21,7 +21,7 @@ from prowess.skill.model import SkillCard
 if TYPE_CHECKING:
     from prowess.match.recommendation import Recommendation
 
-OverviewSort = Literal["slug", "name", "size", "score"]
+OverviewSort = Literal["slug", "name", "size", "score", "dangers"]
 MAX_ROWS = 10_000
 MAX_RANKED = 200
 """How many results of the matcher a search has; the others contain the words, in the order of their slugs."""
@@ -73,14 +73,15 @@ def list_overview(context: Context, query: OverviewQuery) -> Overview:
     ]
     chosen = [card for card in found if not query.scopes or card.scope in query.scopes]
     scores = {key: one.score for key, one in read_scores(context).items()}
-    page = _sort(chosen, query, ranked, scores)[query.offset : query.offset + query.limit]
+    dangers = context.catalog.scans.dangers() if query.facets or query.sort == "dangers" else {}
+    page = _sort(chosen, query, ranked, scores, dangers)[query.offset : query.offset + query.limit]
     marked = context.visibility.cards(page)
     rows = [_row_json(context, card, scores, ranked if query.text else None) for card in marked]
     return Overview(
         items_json=json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
         count=len(rows),
         total=len(chosen),
-        facets=_count(found, chosen, off) if query.facets else None,
+        facets=_count(found, chosen, off, dangers) if query.facets else None,
     )
 
 
@@ -99,6 +100,7 @@ def _sort(
     query: OverviewQuery,
     ranked: Mapping[str, Recommendation],
     scores: Mapping[tuple[str, str], float],
+    dangers: Mapping[str, int],
 ) -> list[SkillCard]:
     places = {slug: index for index, slug in enumerate(ranked)}
     match query.sort:
@@ -108,6 +110,8 @@ def _sort(
             listed = sorted(cards, key=lambda card: (card.chars, card.slug))
         case "score":
             listed = sorted(cards, key=lambda card: (scores.get((card.slug, card.digest), -1.0), card.slug))
+        case "dangers":
+            listed = sorted(cards, key=lambda card: (dangers.get(card.digest, 0), card.slug))
         case None if ranked:
             listed = sorted(cards, key=lambda card: (places.get(card.slug, len(places)), card.slug))
         case _:
@@ -151,7 +155,9 @@ def _row_json(
     return row
 
 
-def _count(found: Sequence[SkillCard], chosen: Sequence[SkillCard], off: Sequence[str] | None) -> dict[str, Any]:
+def _count(
+    found: Sequence[SkillCard], chosen: Sequence[SkillCard], off: Sequence[str] | None, dangers: Mapping[str, int]
+) -> dict[str, Any]:
     """Return how many skills each scope has whatever scopes were asked for, and what the chosen ones have."""
     tags = Counter(tag for card in chosen for tag in card.tags)
     on = sum(not is_off(card.slug, off) for card in chosen)
@@ -162,4 +168,5 @@ def _count(found: Sequence[SkillCard], chosen: Sequence[SkillCard], off: Sequenc
         ][:_MAX_TAGS],
         "kinds": dict(sorted(Counter(kind for card in chosen for kind in card.kinds).items())),
         "enabled": {"on": on, "off": len(chosen) - on},
+        "dangers": sum(dangers.get(card.digest, 0) > 0 for card in chosen),
     }

@@ -57,12 +57,13 @@ class TagShape(Shape):
 
 
 class FacetsShape(Shape):
-    """Number of skills for each value of a filter. `scopes` ignores the filter `scope`."""
+    """How many skills there are of each kind. `scopes` counts them whatever `scope` asks for, and `dangers` those with severe findings."""
 
     scopes: dict[str, int]
     tags: list[TagShape]
     kinds: dict[str, int]
     enabled: dict[str, int]
+    dangers: int
 
 
 class OverviewShape(Shape):

@@ -4,6 +4,7 @@ import { useLoad } from "../../api/load";
 import { ago, count, moment } from "../../format";
 import { t } from "../../i18n";
 import { Shown } from "../../parts/states";
+import { may } from "../../state";
 import { Area } from "./parts";
 
 const SHOWN = 5;
@@ -12,13 +13,19 @@ async function readWaiting(signal: AbortSignal) {
   const [approvals, found] = await Promise.all([
     ask(api.GET("/api/v1/approvals", { params: { query: { state: "pending", limit: SHOWN } }, signal })),
     // Who may not review skills has none to review.
-    ask(api.GET("/api/v1/trust/found", { params: { query: { limit: SHOWN } }, signal })).catch(() => undefined),
+    may("approvals.resolve")
+      ? ask(api.GET("/api/v1/trust/found", { params: { query: { limit: SHOWN } }, signal }))
+      : undefined,
   ]);
   return { approvals, found: found?.items ?? [], foundTotal: found?.total ?? 0 };
 }
 
 export function ApprovalsArea() {
-  const waiting = useLoad(readWaiting, [], ["approval_required", "approval_resolved", "source_synced"]);
+  const waiting = useLoad(
+    readWaiting,
+    [],
+    ["approval_required", "approval_resolved", "source_synced", "catalog_changed"],
+  );
   const number = waiting.data?.approvals.total;
   return (
     <Area

@@ -9,11 +9,12 @@ import { Area } from "./parts";
 
 const NEWEST = 4;
 const READ = 200;
+const DANGERS = { sort: "dangers", descending: true, facets: true, limit: NEWEST } as const;
 const CHANGES = ["catalog_changed", "source_synced", "approval_resolved"] as const;
 
 export function SkillsArea() {
   const counts = useLoad(
-    (signal) => ask(api.GET("/api/v1/catalog", { params: { query: { facets: true, limit: 1 } }, signal })),
+    (signal) => ask(api.GET("/api/v1/catalog", { params: { query: DANGERS }, signal })),
     [],
     [...CHANGES],
   );
@@ -22,11 +23,14 @@ export function SkillsArea() {
     [],
     [...CHANGES],
   );
-  const own = (rows.data?.items ?? []).filter((row) => row.scope !== "system");
+  // Which of more skills changed last is not known: those that were read are the first by their slugs.
+  const isWhole = (rows.data?.total ?? 0) <= READ;
+  const own = isWhole ? (rows.data?.items ?? []).filter((row) => row.scope !== "system") : [];
   const newest = own
     .sort((one, other) => (other.updated_at ?? "").localeCompare(one.updated_at ?? ""))
     .slice(0, NEWEST);
-  const dangerous = (rows.data?.items ?? []).filter((row) => (row.dangers ?? 0) > 0);
+  const dangerous = (counts.data?.items ?? []).filter((row) => (row.dangers ?? 0) > 0);
+  const dangers = counts.data?.facets?.dangers ?? 0;
   return (
     <Area
       id="skills"
@@ -49,14 +53,14 @@ export function SkillsArea() {
       </Shown>
       {dangerous.length > 0 && (
         <p class="overview-danger">
-          {t("overview.findings", { count: dangerous.length })}:{" "}
-          {dangerous.slice(0, NEWEST).map((row, number) => (
-            <span key={row.id}>
+          {t("overview.findings", { count: dangers })}:{" "}
+          {dangerous.map((row, number) => (
+            <span key={row.address}>
               {number > 0 && ", "}
               <a href={`/skills/${encodeURIComponent(row.slug)}`}>{row.slug}</a>
             </span>
           ))}
-          {dangerous.length > NEWEST && " …"}
+          {dangers > dangerous.length && " …"}
         </p>
       )}
       {newest.length > 0 && (
