@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from prowess.interfaces.rest.web_app import FOLDER, PAGES
+from prowess.policy.actor import Actor
 
 from .site import ROOT, Site, View
 
@@ -135,3 +137,25 @@ def test_the_tabs_of_a_browser_share_one_connection_and_the_next_one_takes_it_ov
     assert opened == []
     with second.expect_request("**/api/v1/events*"):
         view.page.close()
+
+
+@pytest.mark.long
+def test_a_reader_is_offered_nothing_that_would_be_refused(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    reader = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read"}), channel="http")
+    view = look(serve(place, {"bob": reader}), "bob")
+    refused: list[str] = []
+    view.page.on("response", lambda answer: refused.append(answer.url) if answer.status == 403 else None)
+    page = view.go("/")
+    expect(page.get_by_role("region", name="First steps").get_by_role("link")).to_have_text(
+        "Look at the skills that are here"
+    )
+    page = view.go("/chat")
+    expect(page.get_by_text("You may read conversations, but not write messages.")).to_be_visible()
+    expect(page.get_by_role("link", name="New conversation")).to_have_count(0)
+    page = view.go("/skills/new")
+    expect(page.get_by_text("You may read skills, but not write them.")).to_be_visible()
+    page = view.go("/settings")
+    expect(page.get_by_role("group", name="Enabling skills").get_by_role("radio").first).to_be_disabled()
+    assert refused == []

@@ -29,7 +29,7 @@ export default function ApprovalsPage() {
     async (query, signal) =>
       isApprover ? await ask(api.GET("/api/v1/trust/found", { params: { query }, signal })) : NOTHING,
     [isApprover],
-    ["approval_resolved", "source_synced"],
+    ["approval_resolved", "source_synced", "catalog_changed"],
   );
   const shown = TABS.filter((name) => name !== "found" || isApprover);
   const tab = shown.find((name) => name === query.tab) ?? "waiting";

@@ -154,7 +154,7 @@ function NewConversation() {
         <div class="chat-main">
           <div class="chat-start">
             <Empty title={t("chat.start_title")}>
-              <p>{t("chat.start_text")}</p>
+              <p>{t(may("skills.run") ? "chat.start_text" : "chat.may_not")}</p>
             </Empty>
             {problem && <ProblemBox problem={problem} />}
           </div>

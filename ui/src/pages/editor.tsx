@@ -45,7 +45,8 @@ function Editor({ address, from }: { address: string; from: string }) {
   const [merging, setMerging] = useState<Theirs>();
   useSaveKey(session.save);
   const isSystem = stored?.scope === "system";
-  const isReadOnly = isSystem || !may("skills.write");
+  const isWriter = may("skills.write");
+  const isReadOnly = isSystem || !isWriter;
   const path = session.paths.includes(chosen) ? chosen : session.documentPath;
   const faults = allFaults(session, previewed.preview?.problems ?? [], previewed.preview?.slug ?? "");
   const title = address ? t("editor.title", { name: stored?.name ?? address }) : t("editor.title_new");
@@ -56,6 +57,12 @@ function Editor({ address, from }: { address: string; from: string }) {
     return (
       <Page title={title} back={back}>
         <ProblemBox problem={session.problem} />
+      </Page>
+    );
+  if (!address && !isWriter)
+    return (
+      <Page title={title} back={back}>
+        <p>{t("editor.may_not")}</p>
       </Page>
     );
   if (!edits)
@@ -82,11 +89,12 @@ function Editor({ address, from }: { address: string; from: string }) {
           {t(isChanged ? "editor.save_run" : "editor.run")}
         </Button>
       )}
-      {isReadOnly ? (
+      {isSystem && isWriter && (
         <a class="button" href={`/skills/new?from=${encodeURIComponent(address)}`}>
           {t("editor.copy")}
         </a>
-      ) : (
+      )}
+      {!isReadOnly && (
         <Button
           look="primary"
           disabled={Boolean(stored) && !isChanged}

@@ -6,6 +6,7 @@ import { type MessageKey, t } from "../i18n";
 import { Button } from "../parts/controls";
 import { Page } from "../parts/page";
 import { Words } from "../parts/states";
+import { may } from "../state";
 import { ActivityArea } from "./overview/activity";
 import { ApprovalsArea } from "./overview/approvals";
 import { CostArea } from "./overview/cost";
@@ -38,12 +39,12 @@ export default function OverviewPage() {
   );
 }
 
-const STEPS: [name: "look" | "chat" | "write" | "add" | "connect", href: string][] = [
-  ["look", "/skills"],
-  ["chat", "/chat"],
-  ["write", "/skills/new"],
-  ["add", "/browse"],
-  ["connect", ""],
+const STEPS: [name: "look" | "chat" | "write" | "add" | "connect", href: string, permission: string][] = [
+  ["look", "/skills", "skills.read"],
+  ["chat", "/chat", "skills.run"],
+  ["write", "/skills/new", "skills.write"],
+  ["add", "/browse", "skills.write"],
+  ["connect", "", "skills.read"],
 ];
 
 /** How to begin, as long as nothing has run. */
@@ -63,7 +64,7 @@ function FirstSteps() {
         </Button>
       </header>
       <ol>
-        {STEPS.map(([name, href]) => {
+        {STEPS.filter(([, , permission]) => may(permission)).map(([name, href]) => {
           const title = t(`overview.step_${name}` as MessageKey);
           return (
             <li key={name}>

@@ -85,13 +85,14 @@ interface ChoiceProps<T extends string> {
   value: T;
   options: { value: T; label: string; count?: number }[];
   onChange: (value: T) => void;
+  disabled?: boolean;
 }
 
 /** A few choices side by side, one of them chosen: my, org, system. */
-export function Choice<T extends string>({ label, value, options, onChange }: ChoiceProps<T>) {
+export function Choice<T extends string>({ label, value, options, onChange, disabled }: ChoiceProps<T>) {
   const name = useId();
   return (
-    <fieldset class="choice">
+    <fieldset class="choice" disabled={disabled}>
       <legend class="hidden-text">{label}</legend>
       {options.map((option) => (
         <label key={option.value} class={option.value === value ? "chosen" : undefined}>

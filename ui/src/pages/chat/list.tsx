@@ -40,10 +40,12 @@ export function Conversations({ open, changed }: { open: string; changed: unknow
   }
   return (
     <nav class="chat-list" aria-label={t("chat.conversations")}>
-      <a class="button" href="/chat">
-        <Icon name="plus" />
-        {t("chat.new")}
-      </a>
+      {may("skills.run") && (
+        <a class="button" href="/chat">
+          <Icon name="plus" />
+          {t("chat.new")}
+        </a>
+      )}
       <Shown of={found}>
         {(page) => (
           <>

@@ -77,7 +77,8 @@ export function SettingRow({ setting, label, onChange }: { setting: Setting; lab
                     ]
                   : setting.choices.map((one) => ({ value: one, label: policyName(one) }))
               }
-              onChange={(next) => !isFixed && write(next)}
+              onChange={write}
+              disabled={isFixed}
             />
             {told && (
               <p class="settings-problem" role="alert">

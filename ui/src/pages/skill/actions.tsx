@@ -9,7 +9,7 @@ import { Icon } from "../../parts/icons";
 import { scopeLabel } from "../../parts/skill-badges";
 import { ProblemBox, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
-import { may } from "../../state";
+import { may, me } from "../../state";
 import { useAttempt } from "./attempt";
 import { addressOf, pageOf, parameters, type Skill, switchSkill } from "./data";
 
@@ -85,7 +85,8 @@ const NEARER: Record<string, Target[]> = {
 
 function ForkDialog({ skill, onClose }: { skill: Skill; onClose: () => void }) {
   const { route } = useLocation();
-  const targets = NEARER[skill.scope] ?? [];
+  // The workspace of a server is a folder of its operator.
+  const targets = (NEARER[skill.scope] ?? []).filter((one) => one !== "workspace" || !me.value?.organization_id);
   const [scope, setScope] = useState<Target>(targets.includes("user") ? "user" : (targets[0] ?? "user"));
   const { problem, run } = useAttempt();
   const fork = () =>
