@@ -13,6 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from prowess.errors import ApprovalRequired
 from prowess.policy.actor import Actor, agent_of
+from prowess.skill.draft import SkillDraft
 
 from .site import ME, Site, View
 
@@ -191,4 +192,17 @@ def test_an_empty_queue_says_so_and_fills_itself(queue: Site, look: Callable[...
     expect(page.get_by_role("article", name="Request about alpha")).to_be_visible()
     expect(page.get_by_role("button", name="Approve")).to_be_enabled()
     view.check_access()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.long
+def test_a_long_name_leaves_the_other_columns_of_a_table_their_words(site: Site, look: Callable[..., View]) -> None:
+    name = f"{'a' * 30}-{'b' * 33}"
+    draft = SkillDraft(content=f"---\nname: {name}\ndescription: Long.\n---\n\nText.\n")
+    site.do(site.engine.skills.create_row(draft, scope="org", enabled=True))
+    page = look(site, viewport={"width": 800, "height": 700}).go("/approvals?tab=accepted")
+    word = page.get_by_role("cell", name="written")
+    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+    lines = "(range, cell) => (range.selectNodeContents(cell), range.getClientRects().length)"
+    assert word.evaluate(f"cell => ({lines})(document.createRange(), cell)") == 1
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
