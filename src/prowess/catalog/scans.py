@@ -91,7 +91,8 @@ class Scans:
 
     def dangers(self) -> dict[str, int]:
         """Return how many severe findings each cached digest has. This reads one folder, no files."""
-        return self._list() | {digest: count_dangers(rows) for digest, rows in self._rows.items()}
+        # A copy in one step: other threads add to it.
+        return self._list().copy()
 
     def count(self, digest: str) -> int | None:
         """Return how many severe findings these bytes have; None if they were not scanned yet."""
@@ -101,14 +102,16 @@ class Scans:
     def _list(self) -> dict[str, int]:
         """Return the numbers in the file names, read once: findings that another process adds in the meantime are scanned again."""
         if self._counts is None:
-            self._counts = {}
+            counts: dict[str, int] = {}
             folder = self._existing()
             if folder is not None:
                 with suppress(OSError):
                     # No `Path` for each of thousands.
                     names = [_NAME.fullmatch(name) for name in os.listdir(folder)]  # noqa: PTH208
-                    self._counts = {name[1]: int(name[2]) for name in names if name}
+                    counts = {name[1]: int(name[2]) for name in names if name}
                     self._prune(folder, len(names))
+            # Only once it is complete, since other threads read it.
+            self._counts = counts
         return self._counts
 
     def _keep(self, digest: str, rows: tuple[FindingRow, ...]) -> tuple[FindingRow, ...]:

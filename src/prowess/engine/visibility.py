@@ -100,13 +100,19 @@ class Visibility(Part):
         return [fault if known.has_rule(fault.location) else redact_fault(fault) for fault in faults]
 
     def unsettled(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
-        """Return the cards of skills of which something may be left to accept: the bytes, or a prompt or rubric that they use.
+        """Return the cards of skills of which something may be left to accept, and of those that were never scanned.
 
-        The others need not be read, which takes seconds for thousands.
+        The bytes may be left, or a prompt or rubric that they use. The others need not be read, which takes seconds for thousands.
         """
-        regards = self._look(cards)
-        uses = {"json_generation", "review"}
-        return [card for card in cards if regards[card.slug].trust != "local" or not uses.isdisjoint(card.kinds)]
+        regards, uses = self._look(cards), {"json_generation", "review"}
+        count_dangers = self._context.catalog.scans.count
+        return [
+            card
+            for card in cards
+            if regards[card.slug].trust != "local"
+            or not uses.isdisjoint(card.kinds)
+            or (card.scope != "system" and count_dangers(card.digest) is None)
+        ]
 
     def shown(self, cards: Sequence[SkillCard]) -> set[str]:
         """Return the slugs of the skills whose texts may be part of a prompt of the actor, a person or an agent."""
