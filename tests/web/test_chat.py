@@ -272,6 +272,21 @@ def test_a_turn_that_a_stopped_server_broke_off_is_continued_when_it_is_back(
 
 
 @pytest.mark.long
+def test_a_first_message_that_met_no_server_is_sent_when_the_server_is_back(
+    talking: Callable[..., Site], look: Look
+) -> None:
+    site = talking("Here I am.")
+    page = look(site).go("/chat")
+    site.stop()
+    write(page, "are you there?")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+    site.start()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_role("textbox", name="Message", exact=True).press("Enter")
+    expect(answer(page)).to_contain_text("Here I am.")
+
+
+@pytest.mark.long
 def test_a_failed_turn_says_why_after_a_reload_and_is_tried_again_with_another_title_and_model(
     talking: Callable[..., Site], look: Look
 ) -> None:

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useLocation, useRoute } from "preact-iso";
 import { api, ask, type Problem } from "../api/client";
+import { onEvents } from "../api/live";
 import { t } from "../i18n";
 import { Button } from "../parts/controls";
 import { Page } from "../parts/page";
@@ -127,6 +128,7 @@ function NewConversation() {
   const [model, setModel] = useState("");
   const [role, setRole] = useState("");
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
+  useEffect(() => onEvents(["reconnected"], () => setProblem((last) => (last?.isOffline ? undefined : last))), []);
   const send = async (text: string) => {
     setProblem(undefined);
     let opened = "";
