@@ -57,6 +57,10 @@ def test_skills_are_filtered_by_scope_and_tag_and_found_by_what_they_are_for(
     expect(page.get_by_role("heading", level=1)).to_have_text("incident-comms")
     page.go_back()
     expect(page.get_by_role("searchbox")).to_have_value("tell our customers about the outage")
+    # The menu leads to all skills.
+    page.get_by_role("link", name="Skills", exact=True).click()
+    expect(page.get_by_role("searchbox")).to_have_value("")
+    expect(page.locator(ROW)).to_have_count(3)
 
 
 @pytest.mark.long

@@ -38,6 +38,8 @@ export default function SkillsPage() {
   const sort = (["name", "size", "score"].includes(address.sort ?? "") ? address.sort : "") as Sort | "";
   const [typed, setTyped] = useState(address.q ?? "");
   const text = address.q ?? "";
+  /** The search that this page has put into the address. */
+  const written = useRef(text);
   const opensFirst = useRef(false);
   const list = useRef<HTMLDivElement>(null);
 
@@ -54,9 +56,18 @@ export default function SkillsPage() {
   };
   useEffect(() => {
     if (typed.trim() === text) return;
-    const timer = window.setTimeout(() => go({ q: typed.trim() }), SEARCH_WAIT_MS);
+    const timer = window.setTimeout(() => {
+      written.current = typed.trim();
+      go({ q: written.current });
+    }, SEARCH_WAIT_MS);
     return () => window.clearTimeout(timer);
   }, [typed]);
+  // A link to another search, or to all skills. What is typed meanwhile is not in the address yet, and stays.
+  useEffect(() => {
+    if (text === written.current) return;
+    written.current = text;
+    setTyped(text);
+  }, [text]);
   const isCurrent = !catalog.isBusy && typed.trim() === text;
   useEffect(() => {
     const first = catalog.rowAt(0);
