@@ -118,9 +118,7 @@ def test_a_message_is_answered_and_the_conversation_is_kept_exported_and_deleted
 
 
 @pytest.mark.long
-def test_what_is_typed_while_a_message_is_sent_stays_for_the_next_one(
-    talking: Callable[..., Site], look: Look
-) -> None:
+def test_what_is_typed_while_a_message_is_sent_stays_for_the_next_one(talking: Callable[..., Site], look: Look) -> None:
     page = look(talking("Paris.", "Rome.")).go("/chat")
     write(page, "France?")
     expect(answer(page)).to_contain_text("Paris.")
