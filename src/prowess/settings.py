@@ -13,6 +13,7 @@ from typing import Any
 
 from prowess.errors import Invalid
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import expand_user
 
 PREFIX = "PROWESS_"
 _MIN_KEY_CHARS = 32
@@ -218,11 +219,11 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
     """Read the settings from the environment. An explicit workspace wins over `PROWESS_WORKSPACE`, which wins over `.`."""
     env = dict(os.environ if environment is None else environment)
     user_home = Path(env.get("HOME") or Path.home())
-    home = Path(env.get("PROWESS_HOME") or user_home / FOLDER).expanduser()
+    home = expand_user(env.get("PROWESS_HOME") or user_home / FOLDER)
     named = workspace if workspace is not None else env.get("PROWESS_WORKSPACE") or "."
     if not isinstance(named, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Invalid(f"The workspace must be a path, not {type(named).__name__}.")
-    folder = Path(named).expanduser()
+    folder = expand_user(named)
     if not str(named) or not folder.is_dir():
         raise Invalid(
             f"The workspace {str(named)!r} is not a folder.",
@@ -321,7 +322,7 @@ def _choice(env: Mapping[str, str], name: str, values: Sequence[str]) -> str:
 def _program(env: Mapping[str, str], name: str) -> str:
     """Return the absolute path of a program, `off`, or ''."""
     text = env.get(name, "").strip()
-    return text if text in ("", "off") else str(_absolute(Path(text).expanduser()))
+    return text if text in ("", "off") else str(_absolute(expand_user(text)))
 
 
 def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:
@@ -350,7 +351,7 @@ def real_folders(paths: Iterable[str | Path]) -> tuple[str, ...]:
     if isinstance(paths, str | Path):
         # The letters of `/opt/skills` are paths, too, and the first one is the whole machine.
         raise Invalid(f"{str(paths)!r} is one folder, not a list of folders.", hint=f"Pass [{str(paths)!r}].")
-    return tuple(dict.fromkeys(os.path.realpath(os.path.expanduser(path)) for path in paths))  # noqa: PTH111
+    return tuple(dict.fromkeys(os.path.realpath(expand_user(path)) for path in paths))
 
 
 def _absolute(path: Path) -> Path:

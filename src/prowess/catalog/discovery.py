@@ -3,7 +3,7 @@
 This runs at every start and every listing, so it works on plain strings and looks at each folder once.
 """
 
-# ruff: noqa: PTH110, PTH111, PTH112, PTH116, PTH117, PTH118, PTH120
+# ruff: noqa: PTH110, PTH112, PTH116, PTH117, PTH118, PTH120
 from __future__ import annotations
 
 import os
@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from prowess.paths import expand_user
 from prowess.storage.files.skill_paths import IGNORED_FOLDERS, TEMP_PREFIX, find_skills
 
 _GLANCED_AT = 16
@@ -344,7 +345,7 @@ class FolderOwners:
         called_by = environment.get("SUDO_UID", "")
         sudo = {int(called_by)} if not user and called_by.isascii() and called_by.isdigit() else set[int]()
         self._users = frozenset({user, 0} | sudo)
-        self._safe = [folder if folder == "*" else os.path.realpath(os.path.expanduser(folder)) for folder in safe]
+        self._safe = [folder if folder == "*" else os.path.realpath(expand_user(folder)) for folder in safe]
 
     def foreign_owner(self, root: Path, start: Path) -> int | None:
         """Return the id of another user to whom a skill folder belongs, or a folder on the way to it; None if it may be read.

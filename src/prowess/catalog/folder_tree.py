@@ -19,6 +19,7 @@ from prowess.catalog.folder_index import DiskSkill, FolderIndex, read_disk_skill
 from prowess.catalog.store import ChangeLog, Changes, Fault, ReadCache, fault_problem, unreadable
 from prowess.errors import ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import real_path
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, is_ignored, is_marker
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
@@ -67,7 +68,7 @@ class FolderTree:
         self._scope: Scope = scope
         self._limits = limits
         self._listings: dict[str, FolderListing] = {}
-        self.index = FolderIndex(str(root.resolve()) if place is None else place)
+        self.index = FolderIndex(str(real_path(root)) if place is None else place)
         self._change_log = ChangeLog()
         self._reported: dict[str, str] = {}
         self._cache = cache
@@ -293,7 +294,7 @@ class FolderTree:
     def _link_faults(self, links: Iterator[str]) -> Iterator[Fault]:
         """Yield a fault for each link that leads out of the skill folders. A link to another skill is an alias and skipped."""
         for link in links:
-            target = Path(link).resolve()
+            target = real_path(link)
             if target.is_file() or (target.is_dir() and self._is_in_skill_folders(target)):
                 continue
             where = f"to {str(target)!r}" if target.is_dir() else "nowhere"
@@ -307,7 +308,7 @@ class FolderTree:
     def _is_in_skill_folders(self, target: Path) -> bool:
         """Return True if a folder is in this skill folder, or in another one of the same base."""
         root = Path(self._root)
-        return any(target.is_relative_to(home.resolve()) for home in (root, *sibling_roots(root)))
+        return any(target.is_relative_to(real_path(home)) for home in (root, *sibling_roots(root)))
 
 
 def _is_text(name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from prowess.catalog.store import SaveResult, Store, unreadable
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessError, Refused
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import real_path
 from prowess.skill.form_info import FormName
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
@@ -160,13 +161,13 @@ def _each_once(targets: Iterable[Path]) -> list[Path]:
     """Return each skill once, by its own folder rather than by a link to it."""
     found = list(targets)
     real = {target for target in found if not target.is_symlink()}
-    places = {target.resolve() for target in real}
-    return [target for target in found if target in real or target.resolve() not in places]
+    places = {real_path(target) for target in real}
+    return [target for target in found if target in real or real_path(target) not in places]
 
 
 def _link(target: Path) -> Refused:
     return Refused(
-        f"{str(target)!r} is a link that points out of the project, to {str(target.resolve())!r}.",
+        f"{str(target)!r} is a link that points out of the project, to {str(real_path(target))!r}.",
         hint="Pass that folder directly if you want to use it.",
     )
 
@@ -232,10 +233,9 @@ def import_path(
     if plan.slug:
         source = iter(_single(list(source), path))
     renames = plan.slug or plan.prefix or plan.on_conflict == "rename"
-    roots = () if renames else tuple(folder.resolve() for folder in folders)
+    roots = () if renames else tuple(real_path(folder) for folder in folders)
     for batch in _batches(source):
-        # By the real path: a folder of an agent may be a link to the folder that the skills are used from.
-        here = {found.path for found in batch if roots and any(map(found.path.resolve().is_relative_to, roots))}
+        here = {found.path for found in batch if roots and any(map(real_path(found.path).is_relative_to, roots))}
         packages = [
             _rename(reading.package, plan, limits) for reading in batch if reading.package and reading.path not in here
         ]

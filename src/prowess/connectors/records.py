@@ -23,6 +23,7 @@ from prowess.connectors.config import ConnectorConfig, parse_config
 from prowess.connectors.tool_list import ConnectorTool
 from prowess.engine.context import Context
 from prowess.errors import Invalid, NotFound, Refused, Unavailable
+from prowess.paths import real_path
 from prowess.policy.text import clean_text
 from prowess.skill.json_values import json_object
 from prowess.storage import connectors as stored
@@ -302,11 +303,11 @@ def program_files(workspace: Path, config: ConnectorConfig) -> dict[str, str]:
     They are what is run, so a change of theirs is a change of the connector. Files that a program reads by itself are not
     known here.
     """
-    root = workspace.resolve()
+    root = real_path(workspace)
     found: dict[str, str] = {}
     for word in _names(config):
         with suppress(OSError, ValueError):
-            path = (root / word).resolve()
+            path = real_path(root / word)
             if path.is_relative_to(root) and path.is_file():
                 with path.open("rb") as file:
                     found[word] = hashlib.file_digest(file, "sha256").hexdigest()

@@ -25,6 +25,7 @@ from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder, WordsOnly
 from prowess.match.vectors.encoder import default_encoder
+from prowess.paths import expand_user
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
 from prowess.storage.accepted import Accepted, read_disabled, read_sqlite_file, read_stored
@@ -54,7 +55,7 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
     if kind == "onnx" and which:
         from prowess.match.vectors.onnx import OnnxEmbedder
 
-        return OnnxEmbedder.at(Path(os.path.expanduser(which)))  # noqa: PTH111  (no such user is no error here)
+        return OnnxEmbedder.at(expand_user(which))
     if kind == "fastembed" and which:
         from prowess.match.vectors.onnx import OnnxEmbedder
 

@@ -19,6 +19,7 @@ from prowess.catalog.version_log import LazyVersions, MemoryVersions
 from prowess.engine.places import Place, Places
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import real_path
 from prowess.plugins import working_plugins
 from prowess.settings import FOLDER, Settings
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -303,7 +304,7 @@ class Stores:
         """Return the name of a skill folder: relative to its workspace, so that it survives a move of the workspace."""
         if scope == "workspace":
             return Path(os.path.relpath(root, self.settings.workspace)).as_posix()
-        return str(root.resolve())
+        return str(real_path(root))
 
     def _versions(self, scope: Scope, name: str, url: str) -> DatabaseVersions:
         """Return where the versions of a skill folder are kept: the workspace's database, or the account's."""

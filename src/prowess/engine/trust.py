@@ -12,6 +12,7 @@ from prowess.engine.context import Part, check_type
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.paths import expand_user
 from prowess.policy.subject import Subject, shown_path
 from prowess.policy.text import clean_text
 from prowess.threads import check_cancelled, offload, offload_cancellable
@@ -263,7 +264,7 @@ class Trust(Part):
         from prowess.storage.trust import TrustedFolder, insert_folder
 
         actor = self._context.actor
-        real = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111  (no such user is no error here)
+        real = os.path.realpath(expand_user(folder))
         if not os.path.isdir(real):  # noqa: PTH112
             raise NotFound(f"Folder {str(folder)!r} not found.", hint="Run `prowess trust FOLDER --always`.")
         # Everything that any program installs lies in one of these.
@@ -303,7 +304,7 @@ class Trust(Part):
         from prowess.storage.trust import list_acceptances, list_folders, revoke_acceptances, revoke_folders
 
         actor = self._context.actor
-        real = os.path.realpath(os.path.expanduser(target)) if os.sep in target else ""  # noqa: PTH111
+        real = os.path.realpath(expand_user(target)) if os.sep in target else ""
         slug = target.rpartition(":")[2]
 
         def write(connection: sa.Connection) -> tuple[int, list[AuditEntry]]:
@@ -394,5 +395,5 @@ def _as_folder(target: str) -> str | None:
     """Return the real path if the target is a folder; a slug has no slash."""
     if not target or (os.sep not in target and target not in (".", "..") and not target.startswith("~")):
         return None
-    real = os.path.realpath(os.path.expanduser(target))  # noqa: PTH111
+    real = os.path.realpath(expand_user(target))
     return real if os.path.isdir(real) else None  # noqa: PTH112

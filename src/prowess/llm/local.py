@@ -20,6 +20,7 @@ from prowess.errors import NotFound, Refused, Unavailable
 from prowess.llm.local_server import LocalServer, ServerProcess, check_model_file, get_server
 from prowess.llm.model import Model, ModelConfig, Reply, Request, family_of
 from prowess.llm.remote import RemoteModel
+from prowess.paths import expand_user
 from prowess.threads import offload
 
 MODELS_FOLDER: Final = "models"
@@ -202,7 +203,7 @@ def open_local(name: str, config: ModelConfig) -> Model:
         )
     name = name.removeprefix(_PREFIX)
     known = FETCHABLE.get(name)
-    file = known.file(config.home) if known else Path(name).expanduser().absolute()
+    file = known.file(config.home) if known else expand_user(name).absolute()
     if not file.is_file():
         if known:
             raise Unavailable(f"The model {name} is not downloaded yet.", hint=f"Run `{known.command}`.")

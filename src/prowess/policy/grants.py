@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from prowess.errors import Invalid, NotFound
+from prowess.paths import real_path
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import admit_settings, read_policy
 from prowess.policy.organization import OrgPolicy, check_setting
@@ -233,7 +234,7 @@ class GrantResolver:
         # Links are resolved each time: the artifact that ran before may have changed a folder into a link.
         around = GrantContext(
             environment=self._environment,
-            workspace=self._workspace.resolve(),
+            workspace=real_path(self._workspace),
             find=_find_folder,
             closed=_resolve_all(self._closed),
             hidden=_resolve_all(self._hidden),
@@ -253,7 +254,7 @@ def list_homes(named: Path | None) -> list[Path]:
 
 
 def _resolve_all(paths: Sequence[Path]) -> list[Path]:
-    return [path.resolve() for path in paths]
+    return [real_path(path) for path in paths]
 
 
 def _find_folder(path: Path) -> Path | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from prowess.errors import Invalid, NotFound, Problem
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import real_path
 from prowess.prompts.shelf import EntryKind, RegistryEntry, failed_entry, is_entry_name, read_entry
 from prowess.skill.forms.form import error, too_large_problem
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -198,7 +199,7 @@ def read_entry_files(
     """
     for path in paths:
         if path.is_dir():
-            yield from FolderShelf(path.resolve(), {kind: [""]}, origin=FILE_ORIGIN, limits=limits).entries(kind, "")
+            yield from FolderShelf(real_path(path), {kind: [""]}, origin=FILE_ORIGIN, limits=limits).entries(kind, "")
         elif not path.exists():
             raise NotFound(
                 f"{str(path)!r} does not exist or contains no {kind}s.",
@@ -212,7 +213,7 @@ def read_entry_files(
 
 def _read(kind: EntryKind, path: Path, limits: Limits) -> RegistryEntry:
     try:
-        data = read_regular_file(str(path.resolve()), limits.file_bytes + 1)
+        data = read_regular_file(str(real_path(path)), limits.file_bytes + 1)
     except Invalid as refused:
         problem = error("registry-unreadable", refused.message, refused.hint, field=path.name)
         return failed_entry(kind, path.name, [problem], origin=FILE_ORIGIN, location=str(path))

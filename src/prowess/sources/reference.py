@@ -27,6 +27,7 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from prowess.errors import Invalid
 from prowess.net.target import Target, parse_target
+from prowess.paths import expand_user
 from prowess.skill.archive import ARCHIVE_SUFFIXES
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, is_skill_md
 
@@ -151,7 +152,7 @@ def _is_local(text: str) -> bool:
 
 
 def _local(text: str, base: Path | None) -> SourceReference:
-    folder = (base or Path.cwd()) / Path(text).expanduser()
+    folder = (base or Path.cwd()) / expand_user(text)
     # Not `resolve`: a link that the person named is looked at when it is read.
     return SourceReference(kind="local", url=str(Path(*_without_dots(folder.absolute()))))
 

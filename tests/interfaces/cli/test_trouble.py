@@ -141,6 +141,20 @@ def test_a_skill_that_is_linked_into_another_agents_folder_is_one_skill(prowess,
     assert prowess("doctor").out.endswith("No problems found.\n")
 
 
+def test_links_in_a_circle_hide_no_skill(prowess, workspace, write_skill):
+    write_skill("greet")
+    (workspace / ".agents/skills/circle").symlink_to("circle")
+    assert [skill["slug"] for skill in prowess("list", "--json").json] == ["greet"]
+    assert [skill["name"] for skill in prowess("add", ".", "--list", "--json").json["skills"]] == ["greet"]
+    assert "circle" in prowess("doctor").out
+
+
+def test_the_folder_of_a_user_who_does_not_exist_is_taken_as_written(prowess, workspace):
+    assert "'~nobody-of-that-name' is not a folder" in prowess("--workspace", "~nobody-of-that-name", "list").err
+    assert prowess("new", "greet", "--to", "~nobody-of-that-name").code == 0
+    assert (workspace / "~nobody-of-that-name/greet/SKILL.md").is_file()
+
+
 def test_one_wrong_path_among_several_hides_no_verdict(prowess, workspace, write_skill):
     folder = write_skill("greet")
     ran = prowess("validate", folder, "nowhere", folder, "--json")

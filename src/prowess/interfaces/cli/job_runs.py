@@ -20,6 +20,7 @@ from prowess.interfaces.cli.person import at_terminal
 from prowess.interfaces.cli.run_attempt import read_inputs
 from prowess.interfaces.cli.server import chosen_server
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import expand_user
 from prowess.skill.json_values import parse_json
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def read_items(path: str) -> list[dict[str, Any]]:
 def _open_items(path: str) -> IO[bytes]:
     import sys
 
-    return sys.stdin.buffer if path == "-" else Path(path).expanduser().open("rb")
+    return sys.stdin.buffer if path == "-" else expand_user(path).open("rb")
 
 
 def _read_item(line: bytes, name: str, number: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from prowess.errors import Conflict, Invalid, NotFound, ProwessError, RunFailed
 from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import escape_path, one_line
 from prowess.lazy_dataclass import dataclass
+from prowess.paths import expand_user
 from prowess.skill.json_values import parse_json
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _read_file(path: str) -> bytes:
     if not path:
         raise Invalid("Missing file name after @.", hint=INPUT_HELP)
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with expand_user(path).open("rb") as file:
             return file.read(_MAX_INPUT_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"File {escape_path(path)} not found.", hint=INPUT_HELP) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from prowess.errors import NotFound, TooLarge, Unavailable
+from prowess.paths import expand_user, real_path
 from prowess.sources.devices.bundle import MAX_BUNDLE_BYTES
 from prowess.sources.devices.location import StoredFile, changed_meanwhile
 from prowess.storage.files.folder_lock import LOCK_WAIT_SECONDS, describe_holder, wait_for_lock
@@ -23,7 +24,7 @@ class FolderLocation:
 
     def __init__(self, folder: Path, *, patience: float = LOCK_WAIT_SECONDS) -> None:
         self._patience = patience
-        self._folder = Path(os.path.realpath(folder.expanduser()))
+        self._folder = real_path(expand_user(folder))
         self.shown = str(self._folder)
         if not self._folder.is_dir():
             raise NotFound(

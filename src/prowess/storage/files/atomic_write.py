@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from prowess.paths import real_path
 from prowess.skill.package import File, Package, check_path
 from prowess.storage.files.folder_lock import lock_folder
 from prowess.storage.files.skill_paths import TEMP_PREFIX
@@ -195,7 +196,7 @@ def _restore_old(root: Path, folder: Path) -> bool:
     if journal is None or not os.path.lexists(folder / "old"):
         return True
     old, target = root / journal[0], root / journal[1]
-    inside = all(path.parent.resolve().is_relative_to(root.resolve()) for path in (old, target))
+    inside = all(real_path(path.parent).is_relative_to(real_path(root)) for path in (old, target))
     # If something is in place, the replacement was complete, or another program wrote there since: the old is obsolete.
     if not inside or os.path.lexists(target) or os.path.lexists(old):
         return True

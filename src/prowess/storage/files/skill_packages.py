@@ -120,7 +120,7 @@ def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
     The path itself may be a link, because the user chose it; nothing below it may.
     """
     try:
-        location = path.resolve(strict=True)
+        location = Path(os.path.realpath(path, strict=True))
         if location.is_dir():
             return [snapshot_folder(str(location), limits).package]
         if is_marker(location.name):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.paths import real_path
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, looks_like_skill
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 
@@ -50,7 +51,7 @@ def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
 
 def leaves_project(link: Path, root: Path) -> bool:
     """Return True if a link below `root` points out of the project: its repository, or the current folder around it."""
-    target, root = link.resolve(), root.resolve()
+    target, root = real_path(link), real_path(root)
     here = Path.cwd()
     repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     bases = [root, repository, *([here] if root.is_relative_to(here) else [])]

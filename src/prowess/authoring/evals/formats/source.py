@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from prowess.authoring.evals.case import EvalFile
 from prowess.errors import Problem, Severity
+from prowess.paths import real_path
 from prowess.skill.evals import parse_eval
 from prowess.skill.json_values import json_list, parse_json
 from prowess.skill.kinds import JsonObject
@@ -41,7 +42,7 @@ class FolderFiles(Mapping[str, bytes]):
     """The files of a folder by relative path, read when they are asked for. Links that leave the folder are not followed."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root.resolve()
+        self._root = real_path(root)
 
     @cached_property
     def _paths(self) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ class FolderFiles(Mapping[str, bytes]):
 
     def __getitem__(self, path: str) -> bytes:
         """Return at most one byte more than the largest eval file."""
-        full = (self._root / path).resolve()
+        full = real_path(self._root / path)
         if not full.is_relative_to(self._root) or not full.is_file():
             raise KeyError(path)
         try:

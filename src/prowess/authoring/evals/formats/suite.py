@@ -22,6 +22,7 @@ from prowess.authoring.evals.case import EvalCase, EvalSuite
 from prowess.authoring.evals.formats import native, promptfoo, skill_creator, upskill, waza
 from prowess.authoring.evals.formats.source import EvalSource, FolderFiles, as_list, as_object, open_source
 from prowess.errors import Problem
+from prowess.paths import real_path
 from prowess.skill.filenames import has_marker
 from prowess.skill.kinds import JsonObject
 
@@ -63,7 +64,7 @@ def read_suite(place: Path | Mapping[str, bytes], skill: str = "", *, file: str 
     if place.is_dir():
         return _read(FolderFiles(place), skill, file)
     # A person may name a file through a link.
-    file_path = place.resolve()
+    file_path = real_path(place)
     root = _root_of(file_path)
     return _read(FolderFiles(root), skill, file_path.relative_to(root).as_posix())
 

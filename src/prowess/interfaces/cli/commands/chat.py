@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command, find_by_prefix, group, read_message
 from prowess.interfaces.cli.output import clean, escape_path, format_cost, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal
+from prowess.paths import expand_user
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
@@ -247,7 +247,7 @@ def _require_id(id: str) -> str:
 def write_export(path: str, text: str) -> None:
     """Write an exported conversation to a new file, and say so. Raise `Conflict` if the file exists."""
     try:
-        with Path(path).expanduser().open("x", encoding="utf-8") as file:
+        with expand_user(path).open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise Conflict(f"{escape_path(path)} already exists.", hint="Give the name of a new file.") from None

@@ -26,6 +26,7 @@ from prowess.interfaces.cli.output import (
     print_table,
     print_wrapped,
 )
+from prowess.paths import expand_user
 
 if TYPE_CHECKING:
     from prowess.authoring.evals.case import EvalCase
@@ -112,7 +113,7 @@ def run_cases(
     if name and not durable:
         raise click.UsageError("--name requires --durable.")
     # A worker may run in another folder.
-    path = Path(target).expanduser()
+    path = expand_user(target)
     is_path = "/" in target or target.startswith((".", "~"))
     plan = EvalPlan(target=str(path.absolute()) if is_path else target, **options)
 

@@ -14,6 +14,7 @@ from prowess.errors import Conflict, NotFound, Unavailable
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_wrapped
+from prowess.paths import expand_user
 from prowess.settings import Settings, read_settings
 from prowess.skill.package import Package
 from prowess.skill.slug import check_slug
@@ -83,7 +84,7 @@ def new_command(slug: str, kind: str, description: str, scope: str, folder: str 
 
 def _choose_folder(settings: Settings, scope: str, folder: str | None) -> Path:
     if folder is not None:
-        return Path(folder).expanduser().absolute()
+        return expand_user(folder).absolute()
     base = settings.user_home if scope == "user" else settings.workspace
     # A workspace that only has the folder of Claude Code keeps its skills there, where that agent sees them as well.
     only_claude = (base / ".claude/skills").is_dir() and not (base / ".agents/skills").is_dir()

@@ -19,6 +19,7 @@ from prowess.interfaces.cli.trust_prompt import (
     print_outcome,
     print_preview,
 )
+from prowess.paths import expand_user, real_path
 
 if TYPE_CHECKING:
     from prowess.engine.trust import TrustList, TrustPreview
@@ -112,7 +113,7 @@ def _add_folder(target: str, token_file: Path | None, cli: Cli) -> None:
         raise click.UsageError("--always requires a folder: `prowess trust FOLDER --always`.")
     proof = require_person("trust a folder", token_file)
     if proof is TYPED:
-        folder = escape_path(Path(target).expanduser().resolve())
+        folder = escape_path(real_path(expand_user(target)))
         click.echo(f"This trusts every skill in {folder}, including future changes by anyone.")
         if not click.confirm("Are you the only one who edits this folder, and do you want this?", default=False):
             click.echo("Nothing accepted.")
