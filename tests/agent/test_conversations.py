@@ -99,6 +99,13 @@ async def test_somebody_elses_conversation_does_not_exist(each_place):
         assert len((await ann.agent.get("mine")).messages) == 2
 
 
+async def test_a_session_without_a_conversation_is_reported_by_its_name(place):
+    async with place.open() as prowess:
+        await prowess.sessions.open("release")
+        with pytest.raises(NotFound, match="Conversation 'release' not found"):
+            await prowess.agent.get("release")
+
+
 async def test_a_person_over_http_talks_in_a_session_that_they_opened(place):
     place.skill("notes")
     person = Actor(name="ann", organization="acme", user="ann", channel="http")

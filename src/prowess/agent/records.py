@@ -60,7 +60,7 @@ class ConversationRecords(Part):
         """Return a conversation by its id or name, with its last messages after a number; raise `NotFound`."""
         with self._context.resources.records().read() as connection:
             session = self._find_session(connection, conversation)
-            row = self._get(connection, session.id)
+            row = self._get(connection, session)
             messages = conversations.list_messages(connection, session.id, limit=limit, after=after) if limit else []
             ended = row.state in ("failed", "stopped")
             detail = conversations.last_question_detail(connection, session.id) if ended else {}
@@ -71,7 +71,7 @@ class ConversationRecords(Part):
     ) -> tuple[list[ConversationMessage], int]:
         """Return the next messages of a conversation beyond a number, and how many it has; raise `NotFound`."""
         with self._context.resources.records().read() as connection:
-            found = self._get(connection, self._find_session(connection, conversation).id).id
+            found = self._get(connection, self._find_session(connection, conversation)).id
             rows, total = conversations.page_messages(
                 connection, found, limit=limit, beyond=beyond, newest_first=newest_first
             )
@@ -175,13 +175,13 @@ class ConversationRecords(Part):
                 title=title,
             )
             conversations.add_conversation(connection, row)
-            found = self._get(connection, session.id)
+            found = self._get(connection, session)
         return found
 
-    def _get(self, connection: sa.Connection, conversation_id: str) -> ConversationRow:
-        row = conversations.get_conversation(connection, self._context.actor.owner, conversation_id)
+    def _get(self, connection: sa.Connection, session: Session) -> ConversationRow:
+        row = conversations.get_conversation(connection, self._context.actor.owner, session.id)
         if row is None:
-            raise _unknown(conversation_id)
+            raise _unknown(session.conversation)
         return row
 
     def _find_session(self, connection: sa.Connection, conversation: str) -> Session:
