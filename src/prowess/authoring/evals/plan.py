@@ -16,7 +16,7 @@ class EvalPlan(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    target: str = Field(min_length=1, max_length=4_096)
+    target: str
     """A skill by its slug, or the path of a skill or an eval file."""
     skill: str = ""
     """The skill that an eval file is about, by its slug; '' for the one around it, or the one that it names."""

@@ -265,18 +265,22 @@ class Limit(click.IntRange):
         return min(super().convert(value, param, ctx), MAX_RESULTS)
 
 
-class Fraction(click.FloatRange):
+class Number(click.FloatRange):
+    """A finite number in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Fail for NaN, which click's range check lets through, and for infinity."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+class Fraction(Number):
     """A share between 0 and 1."""
 
     def __init__(self) -> None:
         super().__init__(min=0, max=1)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the share. Fail for NaN, which click's range check lets through."""
-        share = super().convert(value, param, ctx)
-        if math.isnan(share):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return share
 
 
 def read_message(words: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
 from prowess.interfaces.cli.engine import Cli, common_options, progress_bar
 from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
 from prowess.interfaces.cli.job_runs import raise_failure, watch_job
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import Number, command
 from prowess.interfaces.cli.output import (
     escape_path,
     format_cost,
@@ -61,10 +61,10 @@ _HTML = click.option("--html", type=_FILE, metavar="FILE", help="Write an HTML r
 @click.option("--split", type=click.Choice(["train", "validation", "held_out"]), help="Only the cases of this set.")
 @click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case (repeatable).")
 @click.option(
-    "--timeout", type=click.FloatRange(0, 3600, min_open=True), metavar="SECONDS", help="Time limit for each answer."
+    "--timeout", type=Number(0, 3600, min_open=True), metavar="SECONDS", help="Time for each answer."
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1, 64), metavar="N", help="Answers to request in parallel (default: 4)."
+    "--max-spend", type=Number(min=0, min_open=True), metavar="USD", help="Stop before more is spent."
 )
 @click.option(
     "--max-spend",

@@ -11,7 +11,7 @@ import click
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options, workspace_option
 from prowess.interfaces.cli.job_runs import follow_job, write_results
-from prowess.interfaces.cli.options import command, group
+from prowess.interfaces.cli.options import Number, command, group
 from prowess.interfaces.cli.output import one_line, print_facts
 
 if TYPE_CHECKING:
@@ -122,10 +122,7 @@ def cancel(job: str, cli: Cli) -> None:
 @jobs_command.subcommand("retry", "prowess jobs retry nightly", "prowess jobs retry nightly --max-spend 5")
 @click.argument("job")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 256), metavar="N", help="Items to run in parallel on each worker."
-)
-@click.option(
-    "--max-spend", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="New spending limit for a batch."
+    "--max-spend", type=Number(min=0, min_open=True), metavar="USD", help="New spending limit of a batch."
 )
 @click.option(
     "--out",

@@ -16,7 +16,7 @@ import click
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.interfaces.cli.engine import Cli, workspace_option
-from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option
+from prowess.interfaces.cli.options import Number, allow_host_option, command, host_option, port_option
 from prowess.interfaces.cli.output import escape_path, one_line
 from prowess.policy.actor import agent_of, local_person
 from prowess.settings import read_settings
@@ -64,7 +64,7 @@ Press Ctrl+C to stop."""
 @click.option(
     "--wait",
     "approval_seconds",
-    type=click.FloatRange(0, 3600),
+    type=Number(0, 3600),
     metavar="SECONDS",
     help="How long a call waits for a person to approve it (default: 50). With 0 it is refused at once.",
 )

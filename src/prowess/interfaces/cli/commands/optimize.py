@@ -11,7 +11,7 @@ import click
 
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options, open_engine
-from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.options import Number, group
 from prowess.interfaces.cli.output import can_animate, clean, console, one_line, print_facts, print_json, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 
@@ -54,13 +54,11 @@ def optimize_command() -> None:
 @click.option(
     "--metric", default="assertions", show_default=True, help="assertions, exact (expected outputs) or rubric:ID."
 )
-@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Maximum cost.")
-@click.option(
-    "--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Maximum number of model requests."
-)
+@click.option("--budget-usd", type=Number(min=0, min_open=True), metavar="USD", help="Most that it may cost.")
+@click.option("--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Most model requests.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Time limit for the search. The test comes after it.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from math import isfinite
 from pathlib import Path
 
 import click
@@ -12,15 +11,9 @@ from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.job_runs import JobOptions, run_job
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import Number, command
 from prowess.interfaces.cli.output import print_json
 from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt
-
-
-def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not isfinite(value):
-        raise click.BadParameter("Give a number of seconds.")
-    return value
 
 
 @command(
@@ -46,8 +39,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
 @click.option("--dry-run", is_flag=True, help="Print exactly what would be sent to a model, without sending it.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    callback=_require_finite,
+    type=Number(min=0, min_open=True),
     metavar="SECONDS",
     help="Time limit for each artifact.",
 )
@@ -73,7 +65,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
 )
 @click.option(
     "--max-spend",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="USD",
     help="With --batch: stop before spending more than this.",
 )

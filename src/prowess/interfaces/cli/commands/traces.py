@@ -15,7 +15,7 @@ import click
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.options import Period, group, limit_option
+from prowess.interfaces.cli.options import Number, Period, group, limit_option
 from prowess.interfaces.cli.output import (
     MISSING,
     clean,
@@ -243,7 +243,7 @@ def show_trace(id: str, cli: Cli) -> None:
 @click.option("--session", default="", metavar="ID", help="Only runs in this conversation.")
 @click.option(
     "--every",
-    type=click.FloatRange(0.05, 3600),
+    type=Number(0.05, 3600),
     default=1.0,
     metavar="SECONDS",
     show_default=True,
