@@ -13,7 +13,16 @@ from typing import Literal
 
 from prowess.skill.form_info import form_info
 from prowess.skill.forms.descriptor import is_registered
-from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonGeneration, Review
+from prowess.skill.kinds import (
+    Artifact,
+    CliCommand,
+    CodeTemplate,
+    Function,
+    HttpCall,
+    JsonGeneration,
+    PromptTemplate,
+    Review,
+)
 from prowess.skill.model import Skill
 
 Recommended = Literal["LLM_JSON_GENERATION", "LLM_REVIEW", "handler", "prompt_template"]
@@ -135,7 +144,7 @@ def judge_decision(skill: Skill) -> Decision:
         for artifact in skill.artifacts
         if isinstance(artifact, JsonGeneration) or _is_template(artifact, skill)
     ]
-    handlers = [one for one in skill.artifacts if isinstance(one, Function | HttpCall | CliCommand)]
+    handlers = [one for one in skill.artifacts if isinstance(one, CodeTemplate | Function | HttpCall | CliCommand)]
     parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
     hints = find_hints(f"{skill.title} {skill.description}")
     if templates and handlers:
@@ -147,6 +156,8 @@ def judge_decision(skill: Skill) -> Decision:
     if handlers:
         why = "The skill has no template type and names an implementation."
         return Decision(uses="handler", parts=parts, why=why, against=_objections_to_handler(handlers, hints))
+    if not form_info(skill.form).is_descriptor:
+        return Decision(uses="neither", parts=(), why="The skill is text that an agent reads.")
     why = "The skill declares neither a template type nor an implementation."
     return Decision(
         uses="neither",
@@ -157,10 +168,10 @@ def judge_decision(skill: Skill) -> Decision:
 
 
 def _is_template(artifact: Artifact, skill: Skill) -> bool:
-    """Return True for a review that the skill performs, False for a rubric that is only stored with its descriptor."""
-    if not isinstance(artifact, Review):
-        return False
-    return not form_info(skill.form).is_descriptor or not is_registered(artifact)
+    """Return True for a prompt or a review that the skill runs, False for one that is only stored with its descriptor."""
+    if form_info(skill.form).is_descriptor:
+        return isinstance(artifact, Review) and not is_registered(artifact)
+    return isinstance(artifact, PromptTemplate | Review)
 
 
 def _objections_to_template(hints: Sequence[Hint]) -> tuple[str, ...]:

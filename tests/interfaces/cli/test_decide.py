@@ -64,6 +64,26 @@ def test_a_broken_rule_of_the_descriptor_is_named_with_it(decide):
     assert "rubric-unknown" in [problem["code"] for problem in told["problems"]]
 
 
+def test_skills_of_prowess_new_use_what_they_were_made_with(prowess, workspace):
+    uses = {}
+    for kind in ("instructions", "prompt", "review", "function"):
+        prowess("new", f"make-{kind}", "--kind", kind)
+        (told,) = prowess("decide", f".agents/skills/make-{kind}", "--json").lines
+        uses[kind] = told["decision"]["uses"], told["decision"]["against"]
+    assert uses == {
+        "instructions": ("neither", []),
+        "prompt": ("template", []),
+        "review": ("template", []),
+        "function": ("handler", []),
+    }
+
+
+def test_a_file_that_is_no_skill_is_an_error(prowess, workspace):
+    (workspace / "notes.txt").write_text("Milk, bread.")
+    ran = prowess("decide", "notes.txt")
+    assert (ran.code, "is not a skill" in ran.out + ran.err) == (3, True)
+
+
 def test_a_description_in_words_is_answered_by_its_words(prowess, workspace):
     assert prowess("decide", "Reviews a page by our rubric").out.startswith("Suggested: LLM_REVIEW.")
     assert prowess("decide", "Sends an email to everybody").out.startswith("Suggested: handler.")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.errors import NotFound, Problem
+from prowess.errors import Invalid, NotFound, Problem
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.error_output import print_problems
+from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_json_line, print_wrapped
 
@@ -83,6 +83,8 @@ def _print_skills(checked: list[CheckResult], cli: Cli) -> None:
             print_json_line({"path": str(item.path), "slug": slug, "decision": decision, "problems": errors})
         else:
             _print_decision(item.path, decision, errors)
+    if not all(item.report and item.report.reading.skill for item in checked):
+        raise click.exceptions.Exit(EXIT_CODES[Invalid])
 
 
 def _print_decision(path: Path, decision: Decision | None, errors: list[Problem]) -> None:
