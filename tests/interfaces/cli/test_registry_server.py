@@ -111,7 +111,8 @@ def test_publish_asks_and_refuses_without_a_terminal(
     [
         (("--to", "http://skills.example.com"), "without encryption"),
         (("--to", "ftp://x"), "https://"),
-        ((), "No registry is configured"),
+        (("--to", "https://x", "--token-file", "nowhere"), "'nowhere' cannot be read"),
+        ((), "No registry is chosen"),
     ],
 )
 def test_a_wrong_registry_is_reported(
@@ -139,6 +140,7 @@ def test_another_address_than_loopback_needs_a_token(prowess: Prowess, tmp_path:
     refused = prowess("registry", "serve", "--host", "0.0.0.0", "--folder", tmp_path / "registry")
 
     assert (refused.code, "no token exists yet" in refused.err) == (5, True)
+    assert f"prowess registry token create NAME --folder {tmp_path / 'registry'}" in refused.err
 
 
 def test_serve_announces_its_key_and_stops_with_ctrl_c(tmp_path: Path):
@@ -156,6 +158,7 @@ def test_serve_announces_its_key_and_stops_with_ctrl_c(tmp_path: Path):
 
     assert re.search(r"running at http://127\.0\.0\.1:\d+", printed)
     assert PackageShelf(tmp_path / "r").key in printed
+    assert f"prowess registry token create me --folder {tmp_path / 'r'}\n" in printed
     assert code == 130
 
 

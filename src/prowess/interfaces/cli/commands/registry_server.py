@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from prowess.interfaces.cli.options import (
 from prowess.interfaces.cli.output import escape_path, one_line, print_json
 from prowess.settings import read_settings
 from prowess.sources.signature import public_key, sign
-from prowess.storage.secret_file import read_secret
+from prowess.storage.secret_file import read_secret, read_token_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -103,7 +104,7 @@ def serve_registry(
     trusted = tuple(check_network(address) for address in proxies)
     is_local = is_loopback(host)
     if not is_local:
-        _check_tokens(shelf, host)
+        _check_tokens(shelf, host, folder)
     listener = open_listener(host, port)
     app = make_registry(
         shelf,
@@ -122,7 +123,7 @@ def serve_registry(
             f"  Skills   {len({entry.name for entry in shelf.entries()}):,}",
             "",
             "Try:",
-            "  prowess registry token create me",
+            f"  {_token_command(folder, 'me')}",
             f"  PROWESS_REGISTRY_TOKEN=… prowess registry publish my-skill --to {url}",
         ]
         if not is_local:
@@ -132,12 +133,17 @@ def serve_registry(
     raise click.exceptions.Exit(asyncio.run(serve_http(app, listener, ready=announce, trusted_proxies=trusted)))
 
 
-def _check_tokens(shelf: PackageShelf, host: str) -> None:
+def _token_command(folder: str | None, publisher: str = "NAME") -> str:
+    """Return the command that creates a token for the registry in this folder."""
+    return shlex.join(["prowess", "registry", "token", "create", publisher, *(["--folder", folder] if folder else [])])
+
+
+def _check_tokens(shelf: PackageShelf, host: str, folder: str | None) -> None:
     if any(token.revoked_at is None for token in shelf.tokens()):
         return
     raise Refused(
         f"Listening on {host} exposes this registry to other machines, and no token exists yet.",
-        hint="Create one first: prowess registry token create NAME",
+        hint=f"Create one first: {_token_command(folder)}",
     )
 
 
@@ -251,7 +257,7 @@ def list_tokens(folder: str | None, cli: Cli) -> None:
         _open_shelf(folder).tokens(),
         ("id", "publisher", "scope", "created", "state"),
         lambda row: (row.id, row.publisher, row.scope, row.created_at[:10], "revoked" if row.revoked_at else "active"),
-        empty="No tokens. Create one: prowess registry token create NAME",
+        empty=f"No tokens. Create one: {_token_command(folder)}",
     )
 
 
@@ -375,7 +381,7 @@ def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[
 
     settings = read_settings()
     chosen = url or settings.registry_url
-    token = (read_secret(Path(token_file)) or "") if token_file else settings.registry_token
+    token = read_token_file(Path(token_file)) if token_file else settings.registry_token
     if not chosen:
         raise Invalid("No registry is configured.", hint="Give its URL with --to, or set PROWESS_REGISTRY_URL.")
     if not token:
