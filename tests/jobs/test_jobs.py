@@ -57,6 +57,24 @@ async def test_a_batch_keeps_the_order_records_errors_and_a_retry_runs_only_what
     assert [thread.name for thread in left if not thread.name.startswith("asyncio")] == []
 
 
+async def test_an_item_with_wrong_inputs_does_not_keep_a_retry_from_the_others(place, station):
+    station.told = lambda _, n: broken() if n == 3 else None
+    parameters = "parameters: {type: object, properties: {n: {type: integer}}}\n"
+    place.write("line", skill_files(more=parameters))
+    async with place.open() as prowess:
+        request = RunRequest(slug="line", artifacts=("one",))
+        job = await prowess.jobs.start_batch(request, [{"n": 1}, {"n": "two"}, {"n": 3}], name="mixed")
+        first = await prowess.jobs.wait(job.id)
+        station.told = lambda *_: None
+        await prowess.jobs.retry("mixed")
+        ended = await prowess.jobs.wait(job.id)
+        results = [one async for one in prowess.jobs.all_results("mixed")]
+    assert (first.state, first.done, first.failed) == ("failed", 1, 2)
+    assert (ended.state, ended.done, ended.failed) == ("failed", 2, 1)
+    assert [one["ok"] for one in results] == [True, False, True]
+    assert results[1]["error"]["code"] == "invalid"
+
+
 async def test_a_retried_run_goes_on_with_the_artifact_that_failed(place, line, station):
     station.told = lambda name, _: broken() if name == "two" else None
     async with place.open() as prowess:

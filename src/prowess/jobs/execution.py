@@ -26,6 +26,7 @@ from prowess.errors import (
     ApprovalDenied,
     ApprovalRequired,
     Conflict,
+    Invalid,
     NoModel,
     NotFound,
     ProwessError,
@@ -151,11 +152,10 @@ class Execution:
         """Run a skill for each item. `do_chunks` returns when all chunks have ended, on this worker or others."""
 
         async def work(job: JobRow, engine: Engine) -> None:
-            first = await offload(
-                self._read, lambda connection: jobs.read_pending(connection, job.id, 0, job.total, limit=1)
-            )
-            if first:
-                await self._admit(job, engine, stored_request(job, json.loads(first[0][1]), run_id=job.id))
+            for _, text in await self._pending(job.id, 0, job.total):
+                with suppress(Invalid):  # the inputs of one item are wrong, which is the result of that item
+                    await self._admit(job, engine, stored_request(job, json.loads(text), run_id=job.id))
+                    break
             await do_chunks(job)
             await self._end_batch(job)
 
@@ -176,9 +176,7 @@ class Execution:
                 if not stopped:
                     await self._do_item(job, engine, position, text, stopped)
 
-        pending = await offload(
-            self._read, lambda connection: jobs.read_pending(connection, job_id, first, CHUNK_ITEMS)
-        )
+        pending = await self._pending(job_id, first, CHUNK_ITEMS)
         try:
             async with asyncio.TaskGroup() as group:
                 for position, text in pending:
@@ -189,6 +187,11 @@ class Execution:
             await self._finish(job, "stopped", stopped[0])
         else:
             await offload(self._publish_counts, job)
+
+    async def _pending(self, job_id: str, first: int, count: int) -> list[tuple[int, str]]:
+        """Return the position and input of at most one chunk of items in a range that have no result yet."""
+        read = partial(jobs.read_pending, job_id=job_id, first=first, count=count, limit=CHUNK_ITEMS)
+        return await offload(self._read, read)
 
     async def _do_item(
         self, job: JobRow, engine: Engine, position: int, text: str, stopped: list[ProwessError]
@@ -330,12 +333,9 @@ class Execution:
         state, error = "succeeded", None
         if left or counts.failed:
             state = "stopped" if left else "failed"
-            many = (
-                f"{left:,} of {job.total:,} items were not processed"
-                if left
-                else f"{counts.failed:,} of {job.total:,} items failed"
-            )
-            error = RunFailed(f"{many}.", hint=f"`prowess jobs retry {job.name}` runs them again.")
+            what = "were not done" if left else "failed"
+            many = f"{left or counts.failed:,} of {job.total:,} items {what}."
+            error = RunFailed(many, hint=f"`prowess jobs retry {job.name}` runs them again.")
         await self._finish(job, state, error, values)
 
     async def _finish(

@@ -211,9 +211,9 @@ def requeue(connection: sa.Connection, job_ids: Sequence[str]) -> None:
 
 
 def read_pending(
-    connection: sa.Connection, job_id: str, first: int, count: int, *, limit: int | None = None
+    connection: sa.Connection, job_id: str, first: int, count: int, *, limit: int
 ) -> list[tuple[int, str]]:
-    """Return the position and input of the items in a range that have not ended."""
+    """Return the position and input of the first items in a range that have not ended."""
     inside = _I.position.between(first, first + count - 1)
     query = sa.select(_I.position, _I.input).where(_I.job_id == job_id, inside, _I.state == "pending")
     return [(row.position, row.input) for row in connection.execute(query.order_by(_I.position).limit(limit))]
