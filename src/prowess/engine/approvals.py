@@ -182,9 +182,14 @@ class Policy(Part):
         resources, catalog = self._context.resources, self._context.catalog
 
         def change() -> OrgPolicy:
-            # A name of a skill that is gone may still be on the list; it can be taken off it.
-            names = [slug.rpartition(":")[2] if on else catalog.find_outline(slug)[1].slug for slug in slugs]
-            return resources.policies.switch(self._context.actor, names, on=on)
+            off = resources.policies.read(self._context.actor).disabled_skills or () if on else ()
+
+            def find(slug: str) -> str:
+                # A name of a skill that is gone may still be on the list; it can be taken off it.
+                name = slug.rpartition(":")[2]
+                return name if name in off else catalog.find_outline(slug)[1].slug
+
+            return resources.policies.switch(self._context.actor, [find(slug) for slug in slugs], on=on)
 
         return await offload(change)
 
