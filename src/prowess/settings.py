@@ -355,4 +355,9 @@ def real_folders(paths: Iterable[str | Path]) -> tuple[str, ...]:
 
 
 def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links that a person chose)
+    try:
+        return Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links that a person chose)
+    except FileNotFoundError:
+        raise Invalid(
+            "The current folder no longer exists.", hint="Change to another one with `cd`, or pass `--workspace DIR`."
+        ) from None

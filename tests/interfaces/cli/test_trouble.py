@@ -155,6 +155,20 @@ def test_the_folder_of_a_user_who_does_not_exist_is_taken_as_written(prowess, wo
     assert (workspace / "~nobody-of-that-name/greet/SKILL.md").is_file()
 
 
+@pytest.mark.parametrize("line", [["import"], ["validate"], ["trust"], ["eval", "run"], ["export", "greet", "--to"]])
+def test_a_path_from_a_variable_without_a_value_is_not_the_current_folder(prowess, workspace, write_skill, line):
+    write_skill("greet")
+    ran = prowess(*line, "")
+    assert ran.code == 2
+    assert "It is empty" in ran.err
+
+
+def test_a_current_folder_that_was_deleted_is_named(tmp_path):
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" list'
+    ran = subprocess.run(["sh", "-c", script, PROWESS], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, "The current folder no longer exists." in ran.stderr) == (3, True)
+
+
 def test_one_wrong_path_among_several_hides_no_verdict(prowess, workspace, write_skill):
     folder = write_skill("greet")
     ran = prowess("validate", folder, "nowhere", folder, "--json")
