@@ -38,8 +38,13 @@ def test_what_is_not_there_is_not_found(prowess, sample, args):
     assert as_json.json["error"]
 
 
-def test_a_reference_and_a_script_at_once_are_too_much(prowess, sample):
-    assert prowess("load", "release-notes", "--reference", "tone.md", "--script", "list-changes.sh").code == 2
+def test_a_reference_and_a_script_can_be_loaded_together(prowess, sample):
+    loaded = prowess("load", "release-notes", "--reference", "tone.md", "--script", "list-changes.sh")
+    assert loaded.out.startswith("# Tone")
+    assert "\n#!" in loaded.out
+    # One of them that is not there is an error, and nothing is printed.
+    failed = prowess("load", "release-notes", "--reference", "tone.md", "--script", "none.sh")
+    assert (failed.code, failed.out) == (4, "")
 
 
 def test_a_load_that_needs_approval_is_refused_and_says_how_to_go_on(prowess, sample):

@@ -235,14 +235,11 @@ def _start_agent(agent: str, prompt: str, command: Sequence[str]) -> NoReturn:
 @click.option("--script", metavar="F", help="Load the text of this script instead of the instructions.")
 @common_options
 def load_command(name: str, reference: str | None, script: str | None, cli: Cli) -> None:
-    """Load the instructions, a reference or a script of a skill, as the tool `load_skill` does.
+    """Load the instructions of a skill, or a reference, a script or both, as the tool `load_skill` does.
 
     Unlike `prowess show`, this checks the policy and records an event.
     """
     from prowess.interfaces.cli.error_output import exit_code
-
-    if reference is not None and script is not None:
-        raise click.UsageError("--reference and --script cannot be combined.")
 
     async def work(prowess: Prowess) -> tuple[dict[str, Any], ProwessError | None]:
         answer = await prowess.load(name, reference=reference, script=script)
@@ -266,9 +263,10 @@ def load_command(name: str, reference: str | None, script: str | None, cli: Cli)
         raise error
     if answer.get("note"):
         click.echo(clean(answer["note"]), err=True)
-    text = next(answer[key] for key in ("body", "reference_content", "script_content") if answer[key] is not None)
-    shown = clean(text) if sys.stdout.isatty() else text
-    click.echo(shown, nl=not shown.endswith("\n"))
+    for key in ("body", "reference_content", "script_content"):
+        if answer[key] is not None:
+            shown = clean(answer[key]) if sys.stdout.isatty() else answer[key]
+            click.echo(shown, nl=not shown.endswith("\n"))
     _print_other_files(answer["available_references"], answer["available_scripts"])
 
 
@@ -283,11 +281,11 @@ async def _error_of_answer(
         return None
     if answer.get("approval_id"):
         return ApprovalRequired(answer["error"], approval_id=answer["approval_id"], hint=answer.get("hint") or "")
-    part = (reference, "reference") if reference is not None else (script, "script")
+    parts = {(name, kind) for name, kind in ((reference, "reference"), (script, "script")) if name is not None}
     try:
         # The answer lists no files where nothing of the skill may be shown, and none from a server.
         skill = await prowess.skills.get(answer["name"])
-        is_there = part == (None, "script") or part in {(artifact.name, artifact.kind) for artifact in skill.artifacts}
+        is_there = parts <= {(artifact.name, artifact.kind) for artifact in skill.artifacts}
         kind: type[ProwessError] = Refused if is_there else NotFound
     except ProwessError as error:
         kind = type(error)
