@@ -164,6 +164,24 @@ async def test_it_counts_against_the_same_budget(place: Any, registry: SkillsShS
         assert await engine.prompt("kafka") == ""
 
 
+async def test_an_agent_learns_how_to_read_a_fetched_skill_again(place: Any, registry: SkillsShStub):
+    async with at(place, registry).open(ANN) as engine:
+        await turn_on(engine, "auto")
+        box = Toolbox(engine, actor=AGENT, conversation="kafka", return_content=True)
+        assert BODY in (await fetch(box))["content"]
+        again = {
+            "load_skill": {"skill": SKILL},
+            "enable_skill": {"skill": SKILL},
+            "fetch_registry_skill": {"source": SOURCE, "skill_id": SKILL},
+        }
+        hints = [(await box.call(tool, arguments)).data["hint"] for tool, arguments in again.items()]
+        assert all('Call list_enabled_skills with {"content": true}' in hint for hint in hints)
+        assert BODY in (await box.call("list_enabled_skills", {"content": True})).data["content"]
+        # Only its text was fetched, which is another reason than not being in this conversation.
+        other = await box.call("read_skill_resource", {"skill": SKILL, "path": "references/a.md"})
+        assert "Only the instructions of 'kafka-lag' were fetched" in other.data["error"]["message"]
+
+
 async def test_other_bytes_than_those_that_were_approved_ask_again(place: Any, registry: SkillsShStub):
     async with at(place, registry).open(ANN) as engine:
         await turn_on(engine)

@@ -157,6 +157,11 @@ def read_entry(activation: Activation, actor: Actor, session: str, slug: str) ->
         row = find_open_session(connection, actor, session)
         held = read_session(connection, row).get(slug)
         stored = read_content(connection, row, slug) if held else None
+        if stored is not None and stored.row.source_type == "registry" and "entry" not in stored.row.detail:
+            raise NotFound(
+                f"Only the instructions of {slug[:80]!r} were fetched, not its other files.",
+                hint="Continue without them. They come with an installation, which a person has to do.",
+            )
         if stored is None or not stored.intact or "entry" not in stored.row.detail:
             raise NotFound(
                 f"The skill {slug[:80]!r} of a connector is not enabled in this session.",

@@ -19,6 +19,9 @@ from prowess.tools.use import describe_enabled
 if TYPE_CHECKING:
     from prowess.connectors.hosted.skills import HostedSkills
 
+READ_AGAIN = 'Call list_enabled_skills with {"content": true} to read its instructions again.'
+"""What to call for the text of a skill that no catalog has, after the conversation was shortened."""
+
 
 async def search_skills_registry(
     context: ToolContext,
@@ -72,7 +75,9 @@ async def fetch_registry_skill(
     # A skill that was there already stays where it was; otherwise the new one is the last.
     fetched = next((skill for skill in after.enabled if known.get(skill.slug) != skill.digest), None)
     if fetched is None:
-        return {"status": "enabled", **after.state, "hint": "This skill was fetched before. Follow its instructions."}
+        again = f" {READ_AGAIN}" if context.return_content else ""
+        hint = f"This skill was fetched before. Follow its instructions.{again}"
+        return {"status": "enabled", **after.state, "hint": hint}
     data = {**await describe_enabled(context, after, fetched), "source_type": fetched.source_type}
     return {**data, "files": await hosted_skills(engine).files(fetched.slug, session=after)} if connector else data
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
@@ -16,9 +18,9 @@ from prowess.match.recommendation import Recommendation
 from prowess.policy.text import clean_text
 from prowess.skill.model import SkillCard
 from prowess.skill.text.hidden import show_hidden
-from prowess.tools.live import hosted_skills
+from prowess.tools.live import READ_AGAIN, hosted_skills
 from prowess.tools.skill_tools import read_tool_status
-from prowess.tools.tool import SkillName, ToolContext
+from prowess.tools.tool import SkillName, ToolAnswer, ToolContext
 
 PAGE_SIZE = 50
 _NAMED_TAGS = 30
@@ -212,3 +214,35 @@ def _describe_card(card: SkillCard) -> dict[str, Any]:
         **({"hides": [hidden.scope for hidden in card.hides]} if card.hides else {}),
         "status": "active",
     }
+
+
+async def correct_name(
+    context: ToolContext, name: str, answer: ToolAnswer, call: Callable[[str], Awaitable[ToolAnswer]]
+) -> ToolAnswer:
+    """Call again if a call failed because it named a skill by its title or in another spelling.
+
+    If no skill is meant, the answer says how to find one, or how to read one that was fetched for the conversation.
+    """
+    if await context.engine.skills.outline(name) is not None:
+        return answer
+    plain = _plain_name(name)
+    cards = await context.engine.skills.cards()
+    slugs = {card.slug for card in cards if plain in (_plain_name(card.slug), _plain_name(card.title))}
+    # An address with a scope is exact.
+    if len(slugs) == 1 and slugs != {name} and ":" not in name:
+        return await call(slugs.pop())
+    session = await context.find_session()
+    held = session.get(name) if session else None
+    then = "Call search_skills to find the name of the skill."
+    if held is not None and held.source_type == "registry":
+        then = f"{held.slug} was fetched for this conversation. {READ_AGAIN}"
+    hint = str(answer.data.get("hint") or "")
+    # A name that is meant is of use; a command of the shell, or a list of all skills, is not.
+    usable_hint = "" if "`prowess " in hint or "list_skills" in hint else hint
+    return replace(answer, data={**answer.data, "hint": f"{usable_hint} {then}".lstrip()})
+
+
+def _plain_name(name: str) -> str:
+    """Return a name as it can be compared: in lower case, with hyphens, without quotes and the prefix of tools."""
+    words = re.split(r"[\W_]+", name.casefold().strip().removeprefix("skill_"))
+    return "-".join(word for word in words if word)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -340,7 +339,7 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
         # Writing needs the exact name: a skill must not be changed because its title resembles another's name.
         if "skill" not in values or needs == "writing" or not (answer.error or answer.data.get("error")):
             return answer
-        return await _correct_name(
+        return await lookup.correct_name(
             context, values["skill"], answer, lambda slug: run(context, {**values, "skill": slug})
         )
 
@@ -353,34 +352,6 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
         call=call,
         aliases=argument_aliases(arguments),
     )
-
-
-async def _correct_name(
-    context: ToolContext, name: str, answer: ToolAnswer, call: Callable[[str], Awaitable[ToolAnswer]]
-) -> ToolAnswer:
-    """Call again if a call failed because it named a skill by its title or in another spelling.
-
-    If no skill is meant, the answer says how to find one.
-    """
-    if await context.engine.skills.outline(name) is not None:
-        return answer
-    plain = _plain_name(name)
-    cards = await context.engine.skills.cards()
-    slugs = {card.slug for card in cards if plain in (_plain_name(card.slug), _plain_name(card.title))}
-    # An address with a scope is exact.
-    if len(slugs) == 1 and slugs != {name} and ":" not in name:
-        return await call(slugs.pop())
-    hint = str(answer.data.get("hint") or "")
-    # A name that is meant is of use; a command of the shell, or a list of all skills, is not.
-    usable_hint = "" if "`prowess " in hint or "list_skills" in hint else hint
-    hint = f"{usable_hint} Call search_skills to find the name of the skill.".lstrip()
-    return replace(answer, data={**answer.data, "hint": hint})
-
-
-def _plain_name(name: str) -> str:
-    """Return a name as it can be compared: in lower case, with hyphens, without quotes and the prefix of tools."""
-    words = re.split(r"[\W_]+", name.casefold().strip().removeprefix("skill_"))
-    return "-".join(word for word in words if word)
 
 
 def _available_needs(inventory: Inventory, context: ToolContext) -> set[Need]:
