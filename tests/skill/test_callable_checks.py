@@ -43,6 +43,41 @@ def test_a_file_without_the_function_is_refused() -> None:
     assert "Define execute(args, ctx)" in problem.hint
 
 
+def code_template(code: str) -> Package:
+    artifact = {"kind": "code_template", "name": "Script", "content": code}
+    about = {"name": "Tool", "description": "Does something."}
+    return Package.written(
+        "tool.json", [File(path="tool.json", content=json.dumps({**about, "artifacts": [artifact]}).encode())]
+    )
+
+
+def test_a_code_template_that_is_no_python_is_refused_with_its_line() -> None:
+    with pytest.raises(Invalid, match=r"Script cannot run: invalid syntax \(line 2 of the script\)"):
+        accept(code_template("x = {{ n }}\nsubmit(x +)\n"))
+    files = {"SKILL.md": "---\nname: tool\ndescription: Does something.\n---\nRun it.\n", "agents/prowess.yaml": ""}
+    [problem] = found(package({**files, "code/a.py": "x = 1\nsubmit(x +)\n"}), "code-template-invalid")
+    assert (problem.severity, problem.field, problem.line) == ("error", "code/a.py", 2)
+
+
+def test_placeholders_of_a_code_template_are_no_fault() -> None:
+    code = "for p in {{ pages }}:\n    x = f'{{ p.name }} {p}'\nsubmit({'a': '{{ t }}', 'b': {{ n }} + 1})\n"
+    assert not found(code_template(code), "code-template-invalid")
+
+
+@pytest.mark.parametrize("code", ["{% for p in pages %}\nx = 1\n{% endfor %}", "x = '{{ name | upper }}'"])
+def test_what_only_prompts_support_is_a_warning_in_a_code_template(code: str) -> None:
+    [problem] = found(code_template(code), "code-template-invalid")
+    assert problem.severity == "warning"
+    assert "which only prompts support (line 1 of the script)" in problem.message
+
+
+def test_an_empty_prompt_template_is_a_warning() -> None:
+    artifact = {"kind": "prompt_template", "name": "Ask"}
+    content = json.dumps({"name": "Tool", "description": "Does something.", "artifacts": [artifact]})
+    [problem] = found(package({"tool.json": content}), "template-empty")
+    assert (problem.severity, problem.field) == ("warning", "Ask")
+
+
 def test_other_languages_and_good_functions_are_left_alone() -> None:
     assert not found(devai(GOOD), "function-invalid")
     assert not found(devai("export const execute = (", "execute.ts"), "function-invalid")

@@ -21,6 +21,7 @@ from typing import Any, Literal, cast
 from prowess.errors import Invalid, Problem
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.limits import MIB
+from prowess.skill.python_source import PLACEHOLDER, PROMPT_SYNTAX
 
 Language = Literal["python", "typescript", "javascript"]
 HOST_MODULES = ("inklings", "prowess")
@@ -29,13 +30,6 @@ MAX_INPUT_BYTES = 4 * MIB
 MAX_SCRIPT_CHARS = 256 * 1024
 MAX_DEPTH = 64
 
-_PATH = r"[A-Za-z_]\w*(?:\.\w+)*"
-# Not after another brace: `{{{x}}}` in an f-string is Python and stays as it is.
-_VARIABLE = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
-# Filters and tags of prompt templates. They are reported with a hint instead of failing as Python.
-_FILTERED = re.compile(
-    r"(?<!\{)\{\{[ \t]*" + _PATH + r"[ \t]*\|[^{}\n]*\}\}|\{%-?[ \t]*(?:for|if|set|macro|include)\b[^\n]*?%\}"
-)
 _BYTE_ORDER_MARK = "\ufeff"
 """At the start of files that were saved on Windows. Python accepts it in a file, and not in a text."""
 _HINT = "Scripts support only {{ name }} placeholders and `inputs`. Write everything else in Python."
@@ -101,7 +95,7 @@ def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
     if len(template) > MAX_SCRIPT_CHARS:
         raise Invalid(f"The script has {len(template):,} characters, more than the limit of {MAX_SCRIPT_CHARS:,}.")
     values = _check_inputs(inputs)
-    problems = [_unsupported_syntax(template, found) for found in _FILTERED.finditer(template)]
+    problems = [_unsupported_syntax(template, found) for found in PROMPT_SYNTAX.finditer(template)]
     stem = _mark_prefix(template, values)
     marks: dict[str, Any] = {}
     names: dict[str, str] = {}
@@ -114,7 +108,7 @@ def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
         marks[mark], names[mark] = value, found[0]
         return mark
 
-    source = _VARIABLE.sub(mark, template)
+    source = PLACEHOLDER.sub(mark, template)
     if problems:
         summary = " ".join(problem.message for problem in problems[:3])
         raise Invalid(summary, hint=problems[0].hint, problems=problems)

@@ -29,6 +29,16 @@ MAX_EXPRESSION_CHARS = 4_000
 # too.
 MAX_ELIFS = 200
 
+_PATH = r"[A-Za-z_]\w*(?:\.\w+)*"
+# Not after another brace: `{{{x}}}` in an f-string is Python and stays as it is.
+PLACEHOLDER = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
+"""What stands for an input in a code template."""
+# Nothing here is scanned twice, so that hostile text takes linear time.
+PROMPT_SYNTAX = re.compile(
+    r"(?<!\{)\{\{[ \t]*" + _PATH + r"[ \t]*\|[^{}\n]*\}\}|\{%-?[ \t]*(?:for|if|set|macro|include)\b[^{}\n]*\}?"
+)
+"""Filters and tags of prompt templates. In a code template they are reported with a hint instead of failing as Python."""
+
 _TOKEN = re.compile(
     r"""\#[^\n]*|(?P<prefix>(?<!\w)[rbuftRBUFT]{1,2})?(?P<quote>\"{3}|'{3}|["'])|[\[({]|[\])}]|,|\n|\\\n"""
 )
@@ -68,8 +78,8 @@ class _UnclosedError(Exception):
         self.line = line
 
 
-def find_source_fault(source: str, function: str) -> SourceFault | None:
-    """Return why a file that should define this function cannot run; None if no fault is known."""
+def find_source_fault(source: str, function: str = "") -> SourceFault | None:
+    """Return why a file that should define this function, if one is named, cannot run; None if no fault is known."""
     text = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         return SourceFault(message="it contains a NUL character", line=text.count("\n", 0, text.index("\0")) + 1)
@@ -112,7 +122,7 @@ def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | Non
     for node in nodes:
         if isinstance(node, ast.Return):
             return SourceFault(message="'return' outside function", line=node.lineno)
-    if _DYNAMIC_NAMES.search(code) or any(function in _bound_names(node) for node in nodes):
+    if not function or _DYNAMIC_NAMES.search(code) or any(function in _bound_names(node) for node in nodes):
         return None
     return SourceFault(message=f"it does not define a function named {function}")
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from prowess.errors import Problem
 from prowess.skill.filenames import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SKILL_MD
-from prowess.skill.package import File
+from prowess.skill.kinds import Artifact
+from prowess.skill.package import File, Package
 from prowess.skill.slug import slugify
 
 NAME_LIMIT = 64
@@ -148,3 +149,9 @@ def check_keys(fields: Fields, lines: Lines, known: Collection[str], whose: str)
                 str(key),
                 lines.get(key),
             )
+
+
+def is_whole_file(package: Package, artifact: Artifact) -> bool:
+    """Return True if line numbers of the artifact's content are line numbers of its file."""
+    file = package.get(artifact.path) if artifact.path else None
+    return file is not None and file.content == artifact.content.encode(errors="replace")

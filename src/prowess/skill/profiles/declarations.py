@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from prowess.errors import Invalid, Problem
 from prowess.skill.assertion_specs import check_assertions, list_assertions
 from prowess.skill.declarations import parse_command, parse_request
 from prowess.skill.form_info import form_info
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, warning
 from prowess.skill.forms.frontmatter_fields import field_for_key
-from prowess.skill.kinds import CliCommand, Function, HttpCall
+from prowess.skill.kinds import CliCommand, CodeTemplate, Function, HttpCall
 from prowess.skill.limits import MAX_INTENT_PATTERNS
 from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.needs import MAX_NEED_VALUES, NEED_FORMATS, RUNTIMES, parse_need, read_needs
 from prowess.skill.profiles import checks
-from prowess.skill.python_source import SourceFault, find_source_fault
+from prowess.skill.python_source import PLACEHOLDER, PROMPT_SYNTAX, SourceFault, find_source_fault
 from prowess.skill.text.fields import as_list
 from prowess.skill.text.hidden import quote_source
 
@@ -31,7 +32,7 @@ def check_artifact_assertions(reading: Reading) -> Iterator[Problem]:
             yield from check_assertions(written, f"{name}.assertions")
 
 
-FUNCTION_CODE = "function-invalid"
+FUNCTION_CODE, CODE_CODE = "function-invalid", "code-template-invalid"
 
 
 def check_functions(reading: Reading) -> Iterator[Problem]:
@@ -39,7 +40,10 @@ def check_functions(reading: Reading) -> Iterator[Problem]:
     for artifact in reading.skill.artifacts if reading.skill else ():
         fault = find_function_fault(artifact) if isinstance(artifact, Function) else None
         if fault is not None and isinstance(artifact, Function):
-            yield _function_problem(artifact, fault)
+            verb = "Define" if artifact.language == "python" else "Export"
+            hint = f"{verb} {artifact.handler}(args, ctx) at the top level of the file."
+            where = artifact.path or artifact.name
+            yield _source_problem(FUNCTION_CODE, where, fault, "Fix this line." if fault.line else hint)
 
 
 def find_function_fault(function: Function) -> SourceFault | None:
@@ -56,16 +60,37 @@ def find_function_fault(function: Function) -> SourceFault | None:
     return SourceFault(message=f"it does not export a function named {function.handler}")
 
 
-def _function_problem(function: Function, fault: SourceFault) -> Problem:
-    where = function.path or function.name
+def _source_problem(code: str, where: str, fault: SourceFault, hint: str) -> Problem:
     if not fault.certain:
         message = f"{where} may not be valid Python: {fault.message}."
         hint = "If it uses syntax of a newer Python, run it to check."
-        return Problem(code=FUNCTION_CODE, severity="warning", message=message, hint=hint, field=where, line=fault.line)
+        return warning(code, message, hint, field=where, line=fault.line)
     message = f"{where} cannot run: {fault.message.rstrip('.')}."
-    verb = "Define" if function.language == "python" else "Export"
-    hint = "Fix this line." if fault.line else f"{verb} {function.handler}(args, ctx) at the top level of the file."
-    return Problem(code=FUNCTION_CODE, severity="error", message=message, hint=hint, field=where, line=fault.line)
+    return Problem(code=code, severity="error", message=message, hint=hint, field=where, line=fault.line)
+
+
+def check_code_templates(reading: Reading) -> Iterator[Problem]:
+    """Yield an error for each code template that is not Python, and a warning for one with what only prompts support."""
+    for artifact in reading.skill.artifacts if reading.skill else ():
+        if not isinstance(artifact, CodeTemplate):
+            continue
+        where, code = artifact.path or artifact.name, artifact.content
+        if found := PROMPT_SYNTAX.search(code):
+            fault = SourceFault(
+                message=f"it uses {quote_source(found[0])}, which only prompts support",
+                line=code.count("\n", 0, found.start()) + 1,
+            )
+            problem = _source_problem(CODE_CODE, where, fault, "Use {{ name }} or `inputs`, and Python for the rest.")
+            # The other parts of the skill work.
+            problem = replace(problem, severity="warning")
+        elif fault := find_source_fault(PLACEHOLDER.sub("_", code)):
+            problem = _source_problem(CODE_CODE, where, fault, "Fix this line.")
+        else:
+            continue
+        if not checks.is_whole_file(reading.package, artifact):
+            message = f"{problem.message.removesuffix('.')} (line {problem.line} of the script)."
+            problem = replace(problem, line=None, message=message)
+        yield problem
 
 
 _POLICY_LIMITS = ("timeout_seconds", "max_cost_usd")

@@ -16,6 +16,7 @@ from prowess.skill.model import Skill
 from prowess.skill.profiles import checks
 from prowess.skill.profiles.declarations import (
     check_artifact_assertions,
+    check_code_templates,
     check_commands,
     check_functions,
     check_needs,
@@ -63,7 +64,14 @@ def check_templates(reading: Reading) -> Iterator[Problem]:
 
 
 def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) -> Iterator[Problem]:
-    own_file = _is_whole_file(reading, template)
+    if not template.content.strip():
+        message, hint = (
+            f"The template {_template_field(template)} is empty.",
+            "Write the prompt, or remove the artifact.",
+        )
+        yield warning("template-empty", message, hint, field=_template_field(template))
+        return
+    own_file = checks.is_whole_file(reading.package, template)
     try:
         used = find_variables(template.content, template.syntax)
     except Invalid as fault:
@@ -120,12 +128,6 @@ def _template_field(template: PromptTemplate) -> str:
     return template.path or template.name
 
 
-def _is_whole_file(reading: Reading, template: PromptTemplate) -> bool:
-    """Return True if line numbers of the template are line numbers of its file."""
-    file = reading.package.get(template.path) if template.path else None
-    return file is not None and file.content == template.content.encode(errors="replace")
-
-
 MAX_BODY_LINES = 500
 _TEMPLATE_SUFFIXES = (".j2", ".jinja", ".mustache")
 
@@ -147,6 +149,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from check_needs(reading)
     yield from check_requirements(reading)
     yield from check_functions(reading)
+    yield from check_code_templates(reading)
     yield from check_requests(reading)
     yield from check_commands(reading)
 
