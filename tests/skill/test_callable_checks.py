@@ -117,3 +117,42 @@ def test_a_command_that_cannot_be_read_is_a_warning(handler: str, more: str) -> 
     text = f"skill_id: tool\ndescription: Does.\nimplementation: {{type: cli_command, handler: {json.dumps(handler)}{more}}}\n"
     [problem] = found(package({"tool.yaml": text}), "command-invalid")
     assert problem.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("implementation", "told"),
+    [
+        ({"type": "http_call", "handler": "GET https://api.example.com/items/{{ id }}"}, []),
+        ({"type": "http_call", "handler": "GET https://api.example.com/items/{id}"}, ["single-braces"]),
+        ({"type": "http_call", "handler": "GET https://api.example.com/items/{{ idd }}"}, ["template-undeclared"]),
+        (
+            {"type": "http_call", "handler": "GET https://api.example.com/items", "query": {"q": "{{ word }}"}},
+            ["template-undeclared"],
+        ),
+        ({"type": "cli_command", "handler": "jq {x}", "args": ["{{ id }}", "{{ id.part }}"]}, []),
+        (
+            {"type": "cli_command", "handler": "echo {id}", "args": ["{{ word }}"]},
+            ["single-braces", "template-undeclared"],
+        ),
+    ],
+)
+def test_a_placeholder_that_no_input_fills_is_a_warning(implementation: Any, told: list[str]) -> None:
+    descriptor = {
+        "skill_id": "tool",
+        "description": "Does something.",
+        "input_schema": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+        "implementation": implementation,
+    }
+    problems = validate(package({"tool.yaml": json.dumps(descriptor)})).problems
+    assert [problem.code for problem in problems if problem.severity == "warning"] == told
+
+
+def test_a_placeholder_of_a_code_template_that_is_not_declared_is_a_warning() -> None:
+    sidecar = "parameters: {type: object, properties: {topic: {type: string}}}\n"
+    files = {
+        "SKILL.md": "---\nname: tool\ndescription: Does something.\n---\nRun it.\n",
+        "agents/prowess.yaml": sidecar,
+    }
+    [problem] = found(package({**files, "code/a.py": "print({{ topic }}, '{{ topc.name }}')\n"}), "template-undeclared")
+    assert (problem.severity, problem.field) == ("warning", "code/a.py")
+    assert "uses {{ topc }}" in problem.message

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from prowess.errors import Invalid, Problem
+from prowess.skill.declarations import find_slots
 from prowess.skill.filenames import SIDECAR
 from prowess.skill.forms.form import Reading, info, warning
 from prowess.skill.json_values import json_object
-from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, kind_info
+from prowess.skill.kinds import Artifact, CliCommand, CodeTemplate, HttpCall, JsonObject, PromptTemplate, kind_info
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.model import Skill
 from prowess.skill.profiles import checks
@@ -34,6 +35,7 @@ from prowess.skill.profiles.settings import (
     check_schemas,
     check_trigger_queries,
 )
+from prowess.skill.python_source import PLACEHOLDER
 from prowess.skill.template import TEMPLATE_NAMES, find_unknown_names, find_variables
 from prowess.skill.text.fields import as_text
 from prowess.skill.text.hidden import quote_source
@@ -43,6 +45,8 @@ MAX_TEMPLATE_CHARACTERS = 2 * MIB
 """The limit for all templates of a skill together."""
 
 _WORDS = re.compile(r"[^a-z0-9]+")
+_SLOTTED_SETTINGS = ("query", "headers", "body", "args", "stdin")
+_SINGLE_BRACES = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 
 
 def check_templates(reading: Reading) -> Iterator[Problem]:
@@ -94,9 +98,41 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
         yield warning("template-undeclared", message, hint, field=_template_field(template))
 
 
-def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | None:
+def check_slots(reading: Reading) -> Iterator[Problem]:
+    """Yield a warning for each placeholder of code, a request or a command that is no declared input, or has single braces."""
+    skill = reading.skill
+    for artifact in skill.artifacts if skill else ():
+        used = _find_slot_names(artifact)
+        declared = _declared_names(skill, artifact) if skill and used is not None else None
+        if used is None or declared is None:
+            continue
+        where = artifact.path or artifact.name
+        for name in sorted(used - declared):
+            message = f"{where} uses {{{{ {name} }}}}, which is not a declared input."
+            yield warning("template-undeclared", message, "Declare it in the parameters, or fix its name.", field=where)
+        handler = artifact.handler if isinstance(artifact, HttpCall | CliCommand) else ""
+        for name in sorted(declared.intersection(_SINGLE_BRACES.findall(handler))):
+            message = f"{where} has {{{name}}}, which is sent as it is written."
+            yield warning("single-braces", message, f"To insert the input, write {{{{ {name} }}}}.", field=where)
+
+
+def _find_slot_names(artifact: Artifact) -> set[str] | None:
+    """Return the names in the placeholders of code, a request or a command; None for other kinds, and for invalid ones."""
+    if isinstance(artifact, CodeTemplate):
+        return {path.partition(".")[0] for path in PLACEHOLDER.findall(artifact.content)}
+    if not isinstance(artifact, HttpCall | CliCommand):
+        return None
+    try:
+        slots = find_slots([artifact.handler, *(artifact.metadata.get(name) for name in _SLOTTED_SETTINGS)])
+    except Invalid:
+        return None  # reported as an invalid request or command
+    return {slot.path[0] for slot in slots if not slot.secret}
+
+
+def _declared_names(skill: Skill, template: Artifact) -> frozenset[str] | None:
     """Return the names that a template can rely on, or None if nothing is declared or the names cannot be known."""
-    schemas = [schema for schema in (skill.parameters, template.vars_schema) if schema is not None]
+    own: JsonObject | None = getattr(template, "vars_schema", None)
+    schemas = [schema for schema in (skill.parameters, own) if schema is not None]
     if not schemas:
         return None
     earlier = [artifact for artifact in skill.artifacts if artifact.ordinal < template.ordinal]
@@ -152,6 +188,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from check_code_templates(reading)
     yield from check_requests(reading)
     yield from check_commands(reading)
+    yield from check_slots(reading)
 
 
 def remark(reading: Reading, _limits: Limits) -> Iterator[Problem]:
