@@ -213,6 +213,13 @@ def test_what_tools_leave_behind_is_not_part_of_the_skill():
     assert (package.name, package.paths) == ("tidy", ("SKILL.md",))
 
 
+def test_the_attributes_that_tar_on_a_mac_adds_are_not_part_of_the_skill():
+    attributes = b"\x00\x05\x16\x07"
+    data = make_tar(("./._tidy", attributes), ("./tidy/._SKILL.md", attributes), ("./tidy/SKILL.md", SKILL))
+    (package,) = read_archive(data, "x.tar")
+    assert (package.name, package.paths) == ("tidy", ("SKILL.md",))
+
+
 @pytest.mark.parametrize("folder", [".GIT", ".Git", "git~1"])
 def test_a_git_repository_in_another_spelling_is_refused_by_name(folder):
     data = make_zip({"SKILL.md": SKILL, f"{folder}/config": b"[core]\n\tfsmonitor = run-me\n"})

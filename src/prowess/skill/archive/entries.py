@@ -87,7 +87,8 @@ class EntryCollector:
         # In a folder such a name is a problem of the skill. From an archive, nobody has seen any name yet.
         if not path.isascii() and (find_hidden(path) or _DIRECTION_MARKS.search(path)):
             raise entry_error(path, "has hidden characters or direction marks in its name", "Rename it.")
-        return not any(is_ignored(segment) for segment in path.split("/"))
+        # `tar` on a Mac adds a `._NAME` with the attributes of each file, which is never text.
+        return not any(is_ignored(segment) or segment.startswith("._") for segment in path.split("/"))
 
     def folder(self, path: str) -> None:
         """Record a folder entry, so that no file takes its place."""
