@@ -115,8 +115,9 @@ def test_a_package_is_imported_only_if_it_passes_the_same_checks(prowess, worksp
 
 
 @pytest.mark.long
-def test_at_a_terminal_a_person_is_asked_until_they_approve(terminal, workspace):
-    seen = terminal("compose", ASK, "--model", FIRST, answers=["view\n", "approve\n"])
+@pytest.mark.parametrize("approval", ["approve", "y"])
+def test_at_a_terminal_a_person_is_asked_until_they_approve(terminal, workspace, approval):
+    seen = terminal("compose", ASK, "--model", FIRST, answers=["view\n", f"{approval}\n"])
     assert "List every contradiction" in seen.seen
     assert "Saved timeline-check (workspace)" in seen.seen
     assert seen.code == 0

@@ -272,7 +272,7 @@ def _ask_for_feedback(composition: Composition, model: str, scope: Any, token_fi
                 _page(composition, answer[0], cli)
             elif word in ("back", "b") and rest.isdecimal() and len(rest) < 10:
                 composition = _step(composition, lambda p, n=int(rest): p.compose.back(name, n), cli)
-            elif answer in ("approve", "a", "yes"):
+            elif answer in ("approve", "a", "yes", "y"):
                 if _try_approve(composition, scope, token_file, cli):
                     return
             else:
