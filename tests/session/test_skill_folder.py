@@ -22,10 +22,16 @@ async def read(place: Any, actor: Actor = LOCAL) -> str:
         return (await engine.load("cutter"))["body"]
 
 
-@pytest.mark.parametrize("body", [BODY, BODY.replace("{baseDir}", "{{baseDir}}")])
-async def test_a_reader_at_this_machine_gets_the_path_of_the_folder(place: Any, body: str):
-    folder = place.skill("cutter", body)
+@pytest.mark.parametrize("written", ["{baseDir}", "{{baseDir}}", "${SKILL_DIR}"])
+async def test_a_reader_at_this_machine_gets_the_path_of_the_folder(place: Any, written: str):
+    folder = place.skill("cutter", BODY.replace("{baseDir}", written))
     assert (await read(place)).count(f"`{folder}/scripts/a.sh`") == 3
+
+
+async def test_a_variable_that_the_commands_of_a_skill_set_is_not_filled_in(place: Any):
+    text = 'SKILL_DIR="$HOME/skills"; "${SKILL_DIR}/a.sh"'
+    place.skill("cutter", text)
+    assert [(await read(place, actor)).endswith(text) for actor in (LOCAL, REMOTE)] == [True, True]
 
 
 async def test_a_reader_elsewhere_gets_paths_inside_the_skill(place: Any):

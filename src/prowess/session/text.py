@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -29,8 +30,9 @@ from prowess.skill.validate import accept
 
 _READ_ATTEMPTS = 5
 
-_FOLDER = lazy_pattern(r"(?:\{\{baseDir\}\}|(?<!\$)\{baseDir\}|\$\{(?:CLAUDE|HERMES)_SKILL_DIR\})(/?)")
-"""What OpenClaw, Claude Code and Hermes replace by the folder of a skill."""
+_FOLDER = lazy_pattern(r"(?:\{\{baseDir\}\}|(?<!\$)\{baseDir\}|\$\{(?:CLAUDE_|HERMES_)?SKILL_DIR\})(/?)")
+"""What OpenClaw, Claude Code, Hermes and pydantic-ai-skills replace by the folder of a skill."""
+_OWN_VARIABLE = lazy_pattern(r"\bSKILL_DIR=")
 _PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
 _PLUGIN_DEPTH = 4
 """How far above its skills the root of a plugin is looked for. Usually it is two folders above: `PLUGIN/skills/NAME`."""
@@ -109,7 +111,14 @@ def _fill_folder(text: str, folder: str) -> str:
     folder = folder if _PLAIN_PATH.fullmatch(folder) else ""
     if folder and _PLUGIN_ROOT in text:
         text = text.replace(_PLUGIN_ROOT, _find_plugin_root(Path(folder)) or _PLUGIN_ROOT)
-    return _FOLDER.sub(lambda found: folder + found[1] if folder else "" if found[1] else found[0], text)
+    is_set = _OWN_VARIABLE.search(text) is not None  # a variable of its commands, not a placeholder
+
+    def fill(found: re.Match[str]) -> str:
+        if (is_set and found[0].startswith("${SKILL_DIR}")) or not (folder or found[1]):
+            return found[0]
+        return folder + found[1] if folder else ""
+
+    return _FOLDER.sub(fill, text)
 
 
 def _find_plugin_root(folder: Path) -> str:
