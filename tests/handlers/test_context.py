@@ -224,6 +224,20 @@ def test_files_of_given_folders_are_on_the_receipt(served, call, tmp_path):
     }
 
 
+def test_a_file_in_an_undeclared_folder_says_which_line_declares_it(served, call_of):
+    with pytest.raises(NotFound, match=r"File 'notes/a\.txt' not found") as caught:
+        ask(served(), "read_file", "notes/a.txt")
+    assert caught.value.hint == 'Is it in the workspace? Add this line to agents/prowess.yaml: roots: ["notes"]'
+    call = call_of(Function(name="execute", content="x"), {}, skill={"extra": {"roots": ["data"]}})
+    context = FunctionContext(call, Grants(), outbound=Echo())
+    with pytest.raises(NotFound) as caught:
+        ask(context, "read_file", "a.txt")
+    assert caught.value.hint.endswith('roots: ["data", "."]')
+    with pytest.raises(NotFound) as caught:
+        ask(context, "read_file", "data/a.txt")
+    assert caught.value.hint == ""
+
+
 def test_a_folder_that_was_not_given_is_refused_for_the_reason_that_is_known(call_of, temporary):
     call = call_of(Function(name="execute", content="x"), {}, skill={"extra": {"roots": ["rw:data", "rw:.", "/srv"]}})
     denied = {"data": "Folder 'data' not found.", ".": "It is the whole workspace.", "/srv": "It is not allowed."}

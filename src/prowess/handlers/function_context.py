@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, TypeVar, cast
 
-from prowess.errors import Invalid, Refused
+from prowess.errors import Invalid, NotFound, Refused
 from prowess.handlers.host_functions import Refusals, expose_methods
 from prowess.handlers.requirements import manifest_line
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
@@ -149,7 +149,10 @@ class FunctionContext:
             self._touch("read", place)
             return content
 
-        return _encode(await self._on_file("read", path, read))
+        try:
+            return _encode(await self._on_file("read", path, read))
+        except NotFound as error:
+            raise self._with_root(error, path) from None
 
     async def write_file(self, path: str, content: Any) -> JsonObject:
         """Write a file, completely or not at all."""
@@ -205,6 +208,15 @@ class FunctionContext:
         line = manifest_line(self._call.skill, "hosts", host, self._call.run.needs.hosts)
         declared = is_host_listed(target, self._call.run.needs.hosts)
         return Refused(error.message, hint=reason or (error.hint if declared else line))
+
+    def _with_root(self, error: NotFound, path: str) -> NotFound:
+        """Return the error of a file that is not in the call's own folder with the line that declares its folder."""
+        declared = self._call.run.needs.roots
+        if path.startswith("/") or any(is_below(path, split_root(root)[0]) for root in declared):
+            return error
+        folder = path.removeprefix("./").rpartition("/")[0].partition("/")[0]
+        line = manifest_line(self._call.skill, "roots", folder or ".", declared)
+        return NotFound(error.message, hint=f"Is it in the workspace? {line}")
 
     async def _on_file(self, access: _Access, path: str, work: Callable[[], _T]) -> _T:
         """Run file work in a thread; note what is refused.
