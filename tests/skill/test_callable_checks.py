@@ -84,6 +84,23 @@ def test_other_languages_and_good_functions_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("imported", "line"),
+    [
+        ('import type { SkillContext } from "@devai/skill-runtime";', None),
+        ('import { run_skill } from "prowess";\nimport { createHash } from "node:crypto";', None),
+        ('const text = `import fs from "fs"`;', None),
+        ('import fs from "fs";', 1),
+        ("\nimport {\n  helper,\n} from './lib.ts';", 2),
+        ('import "npm:left-pad";', 1),
+    ],
+)
+def test_a_module_that_a_function_cannot_import_is_a_warning(imported: str, line: int | None) -> None:
+    code = f"{imported}\nexport async function execute(args, ctx) {{ return 1; }}\n"
+    problems = found(devai(code, "execute.ts"), "function-invalid")
+    assert [(problem.severity, problem.line) for problem in problems] == ([("warning", line)] if line else [])
+
+
+@pytest.mark.parametrize(
     ("code", "fields", "told"),
     [
         (GOOD, PACKAGES, ["runtime: native"]),

@@ -63,6 +63,8 @@ def _hint_instead(skill: Skill, scripts: Sequence[str]) -> str:
     unused = next((file.path for file in skill.manifest if file.path in executable), "")
     if unused:
         return f"To run {unused} as a function, declare its parameters in agents/prowess.yaml."
+    if not skill.artifacts:
+        return "Add instructions, a prompt or an execute file to it."
     return f"Run `prowess enable {skill.slug}` to use it in a prompt, or name an artifact to print its text."
 
 

@@ -44,6 +44,28 @@ def check_functions(reading: Reading) -> Iterator[Problem]:
             hint = f"{verb} {artifact.handler}(args, ctx) at the top level of the file."
             where = artifact.path or artifact.name
             yield _source_problem(FUNCTION_CODE, where, fault, "Fix this line." if fault.line else hint)
+        elif isinstance(artifact, Function) and artifact.language != "python":
+            yield from _check_imports(artifact)
+
+
+# Types are removed before a function runs.
+_IMPORT = re.compile(
+    r"""^[ \t]*import[ \t]+(?:(?!type\b)[\w*{][^"';]{0,300}?\bfrom[ \t]*)?(["'])([^"'\n]{1,200})\1""", re.MULTILINE
+)
+_IMPORT_CHARS = 16 * 1024
+"""Where imports are looked for: they stand at the start, and text that only resembles them takes long."""
+_MODULES = ("prowess", "inklings", "@devai/skill-runtime")
+
+
+def _check_imports(function: Function) -> Iterator[Problem]:
+    """Yield a warning for each module that a function in TypeScript or JavaScript imports and cannot have."""
+    for found in _IMPORT.finditer(function.content[:_IMPORT_CHARS]):
+        if found[2] not in _MODULES and not found[2].startswith("node:"):
+            where = function.path or function.name
+            message = f"{where} imports {quote_source(found[2])}, which a function cannot."
+            hint = "A function is one file: it can import `node:` modules, `prowess` and types."
+            line = function.content.count("\n", 0, found.start()) + 1
+            yield warning(FUNCTION_CODE, message, hint, field=where, line=line)
 
 
 def find_function_fault(function: Function) -> SourceFault | None:

@@ -36,7 +36,7 @@ CODES: dict[str, str] = {
     "description-missing": "The description is missing and the profile requires one.",
     "description-short": "The description is under the profile's minimum.",
     "function-invalid": "A Python function cannot run, or its file does not define it, or a TypeScript file does not export it; "
-    "it is not offered as a tool.",
+    "it is not offered as a tool. A warning about an import that a function cannot have.",
     "hidden-text": "Text that people cannot see but models read; `docs/profiles.md` lists what is accepted.",
     "intent-pattern": "A regular expression for matching is not valid RE2.",
     "intent-pattern-costly": "The regular expressions for matching take too many steps together.",
