@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
     from prowess.feed.wakeups import Wakeups
+    from prowess.handlers.host_functions import SkillCalls
     from prowess.jobs.jobs import Jobs
     from prowess.jobs.worker import JobWorker
-    from prowess.run.call import Call
     from prowess.sidecar.protocol import Sidecar
     from prowess.sources.fetch import Fetcher
     from prowess.sources.fetch_context import FetchContext
@@ -358,13 +358,16 @@ class Prowess(Engine):
         opened = RecentlyUsed(make_resources, MAX_RESOURCES)
         engine = cls(opened[who.organization, who.user], who)
 
-        async def run_skill(call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
-            return await engine.as_actor(call.actor).runs.run_for_script(call, slug, inputs)
-
         # Set last: it needs the engine, which needs the components.
-        components.run_skill = run_skill
+        components.skill_calls = lambda: _make_skill_calls(engine)
         engine._worker, engine._agent_parts = worker, OnDemand(_make_agent_parts)
         return engine
+
+
+def _make_skill_calls(engine: Prowess) -> SkillCalls:
+    from prowess.engine.runs import make_skill_calls
+
+    return make_skill_calls(engine.as_actor)
 
 
 def _make_pool() -> Pool:

@@ -11,7 +11,7 @@ import pytest
 
 from prowess.errors import Invalid, NoModel, Refused, RunFailed, TimedOut, Unavailable
 from prowess.handlers.code_template import CodeTemplateHandler
-from prowess.handlers.host_functions import HostModule
+from prowess.handlers.host_functions import HostModule, SkillCalls
 from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.run.call import Call, DryRunEnded
 from prowess.sandbox.protocol import SandboxLimits
@@ -47,7 +47,9 @@ def run(sandbox, model_client, workspace, call_of):
 
     def ran(code, inputs=None, *, model="", run_skill=None, limits=None, call: list[Call] | None = None, **settings):
         handler = CodeTemplateHandler(
-            sandbox, HostModule(model_client, workspace, run_skill), limits or SandboxLimits()
+            sandbox,
+            HostModule(model_client, workspace, run_skill and SkillCalls(run=run_skill)),
+            limits or SandboxLimits(),
         )
         made = call_of(CodeTemplate(name="Script", content=code), inputs or {}, model=model, **settings)
         if call is not None:
@@ -172,7 +174,7 @@ def test_skills_that_run_each_other_end(sandbox, model_client, workspace, call_o
         ran.append(slug)
         return (await handler.run(call)).text
 
-    handler = CodeTemplateHandler(sandbox, HostModule(model_client, workspace, run_skill))
+    handler = CodeTemplateHandler(sandbox, HostModule(model_client, workspace, run_skill and SkillCalls(run=run_skill)))
     call = call_of(
         CodeTemplate(name="Script", content="import prowess\nprowess.run_skill('itself')"), {}, trust="local"
     )

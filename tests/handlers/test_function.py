@@ -11,7 +11,7 @@ import pytest
 
 from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut, TryLater, Unavailable
 from prowess.handlers.function import FunctionHandler, choose_runtime
-from prowess.handlers.host_functions import HostModule
+from prowess.handlers.host_functions import HostModule, SkillCalls
 from prowess.net.request import HttpRequest, HttpResponse
 from prowess.net.target import parse_target
 from prowess.policy.grants import Grants
@@ -95,12 +95,13 @@ def run(sandbox, model_client, call_of, outbound, tmp_path):
         async def grants_of(_: Call) -> Grants:
             return grants or Grants()
 
+        skills = settings.pop("run_skill", None)
         handler = FunctionHandler(
             sandboxes=sandboxes or {"wasm": sandbox},
             outbound=outbound,
             grants_of=grants_of,
             provision=lambda requirements: tmp_path / "-".join(requirements),
-            host=HostModule(model_client, Workspace(tmp_path), settings.pop("run_skill", None)),
+            host=HostModule(model_client, Workspace(tmp_path), skills and SkillCalls(run=skills)),
         )
         artifact = Function(name="execute", path="execute.py", content=code, **(function or {}))
         made = call_of(artifact, inputs or {}, *others, **settings)

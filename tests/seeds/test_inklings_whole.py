@@ -13,6 +13,7 @@ import pytest
 from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.open import Prowess
 from prowess.settings import read_settings
+from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +53,29 @@ async def test_it_collects_claims_from_the_pages_and_asks_about_them(sample):
     assert result.text == "Claims 1 and 2 cannot both be true: 388 or 391."
     assert len(rows) == 4
     assert {row.run_id for row in rows} == {result.run_id}
+
+
+async def test_a_script_and_an_agent_run_another_skill_by_the_id_of_its_package(sample, tmp_path, printed):
+    page = printed("inklings", "The bridge between the WASM sandbox", "Sidecar service modes")
+    assert "run_skill(skill_id, params)" in page
+    adder = "a1b2c3d4-e29b-41d4-a716-446655440000"
+    scripts = {
+        "Adder": (adder, "import inklings\ninklings.submit(sum({{ numbers }}))"),
+        "Caller": (
+            adder.replace("a1", "b1"),
+            f"import inklings\ninklings.submit(inklings.run_skill('{adder}', {{'numbers': [1, 2]}}))",
+        ),
+    }
+    async with sample() as prowess:
+        for name, (package, code) in scripts.items():
+            artifact = {"kind": "code_template", "name": "Script", "content": code}
+            about = {"id": package, "name": name, "description": f"{name} of numbers.", "artifacts": [artifact]}
+            file = tmp_path / f"{name}.json"
+            file.write_text(json.dumps(about))
+            await prowess.skills.import_path(file)
+        assert (await prowess.run("caller")).data == 3
+        answer = await Toolbox(prowess).call("run_skill", {"skill_id": adder, "params": {"numbers": [2, 2]}})
+    assert (answer.data["skill"], answer.data["output"]) == ("adder", 4)
 
 
 async def test_the_printed_script_runs_through_the_engine(sample, tmp_path, printed):

@@ -28,6 +28,9 @@ from prowess.threads import offload, share_as_tenant
 
 if TYPE_CHECKING:
     from prowess.engine.callables import CallableSkill
+    from prowess.engine.engine import Engine
+    from prowess.handlers.host_functions import SkillCalls
+    from prowess.policy.actor import Actor
     from prowess.policy.organization import OrgPolicy
     from prowess.policy.rules import Ruling
     from prowess.policy.subject import Subject
@@ -226,6 +229,16 @@ class Runs(Part):
         if self._context.actor.is_person:
             inputs = _check_inputs(skill, request.artifacts, inputs)
         return request.artifacts, inputs, None
+
+
+def make_skill_calls(as_actor: Callable[[Actor], Engine]) -> SkillCalls:
+    """Return how scripts run other skills: each as the actor of its own run."""
+    from prowess.handlers.host_functions import SkillCalls
+
+    return SkillCalls(
+        run=lambda call, slug, inputs: as_actor(call.actor).runs.run_for_script(call, slug, inputs),
+        locate=lambda call, name: as_actor(call.actor).skills.locate(name),
+    )
 
 
 def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:

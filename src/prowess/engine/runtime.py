@@ -21,7 +21,7 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
-    from prowess.handlers.host_functions import RunSkill
+    from prowess.handlers.host_functions import SkillCalls
     from prowess.llm.model import ModelConfig
     from prowess.llm.models import Models
     from prowess.policy.grants import GrantResolver
@@ -104,8 +104,8 @@ class RunComponents:
         self._given_sidecar = sidecar
         self._lock = threading.Lock()
         self.sandboxes = Sandboxes(stores.settings)
-        self.run_skill: RunSkill | None = None
-        """Runs another skill for a script."""
+        self.skill_calls: Callable[[], SkillCalls | None] = lambda: None
+        """Runs other skills for a script."""
         self._opened_traces: TraceRecorder | None = None
         self._cleanup: threading.Thread | None = None
         self._is_cleanup_overdue = False
@@ -261,7 +261,7 @@ class RunComponents:
             grants_of=look_up_grants(self._grants(self._workspace), self._grants(self._no_pages)),
             provision=self.sandboxes.provision,
             host=HostModule(
-                self.model_client, Workspace(self._workspace), self.run_skill, tenants=Workspace(self._no_pages)
+                self.model_client, Workspace(self._workspace), self.skill_calls(), tenants=Workspace(self._no_pages)
             ),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=partial(_read_file, catalog),

@@ -10,6 +10,7 @@ from typing import Any, cast
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Message, Reply, Request
 from prowess.policy.subject import Trust
 from prowess.run.answers import correct_request, output_error, read_answer
@@ -69,6 +70,18 @@ RunSkill = Callable[[Call, str, Mapping[str, Any]], Awaitable[Any]]
 """Runs another skill for a call, by slug and with parameters, and returns its output."""
 
 
+async def _as_named(_call: Call, name: str) -> str:
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillCalls:
+    """How a script runs other skills. `locate` returns the slug of the skill with an id, and a slug as it is."""
+
+    run: RunSkill
+    locate: Callable[[Call, str], Awaitable[str]] = _as_named
+
+
 # A context variable follows nested runs through all layers, and concurrent runs have their own.
 _depth: ContextVar[int] = ContextVar("depth of skills that run others", default=0)
 
@@ -80,13 +93,13 @@ class HostModule:
         self,
         models: ModelClient,
         workspace: Workspace,
-        run_skill: RunSkill | None = None,
+        skills: SkillCalls | None = None,
         *,
         tenants: Workspace | None = None,
     ) -> None:
         """Serve the pages of the workspace; to members of a server's organizations, those of `tenants`."""
         self.models = models
-        self.run_skill = run_skill
+        self.skills = skills
         self._workspace = workspace
         self._tenants = tenants or workspace
 
@@ -185,12 +198,15 @@ class HostFunctions:
         return [reply for reply in replies if not isinstance(reply, ProwessError)]
 
     async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
-        """Return the output of another skill."""
-        if self._module.run_skill is None:
+        """Return the output of another skill, named by its slug or its id."""
+        skills = self._module.skills
+        if skills is None:
             raise Unavailable(
                 "Running other skills from a script is not available here.",
                 hint="Run the other skill first, and pass its output as an input.",
             )
+        # First: `allowed-tools` and receipts have the names of skills.
+        skill_id = await skills.locate(self._call, skill_id)
         depth = _depth.get()
         try:
             check_may_run(self._call.skill, skill_id, self._call.run.trust)
@@ -202,7 +218,7 @@ class HostFunctions:
         # The skill counts as used even if its run fails, but not if it does not exist.
         note = self._receipt.touch
         try:
-            return await self._module.run_skill(self._call, skill_id, params or {})
+            return await skills.run(self._call, skill_id, params or {})
         except NotFound:
             note = self._receipt.refuse
             raise

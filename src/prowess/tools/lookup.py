@@ -219,12 +219,15 @@ def _describe_card(card: SkillCard) -> dict[str, Any]:
 async def correct_name(
     context: ToolContext, name: str, answer: ToolAnswer, call: Callable[[str], Awaitable[ToolAnswer]]
 ) -> ToolAnswer:
-    """Call again if a call failed because it named a skill by its title or in another spelling.
+    """Call again if a call failed because it named a skill by its id, its title or in another spelling.
 
     If no skill is meant, the answer says how to find one, or how to read one that was fetched for the conversation.
     """
     if await context.engine.skills.outline(name) is not None:
         return answer
+    address = await context.engine.skills.locate(name)
+    if address != name:
+        return await call(address)
     plain = _plain_name(name)
     cards = await context.engine.skills.cards()
     slugs = {card.slug for card in cards if plain in (_plain_name(card.slug), _plain_name(card.title))}
