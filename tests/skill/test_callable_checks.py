@@ -51,12 +51,13 @@ def code_template(code: str) -> Package:
     )
 
 
-def test_a_code_template_that_is_no_python_is_refused_with_its_line() -> None:
-    with pytest.raises(Invalid, match=r"Script cannot run: invalid syntax \(line 2 of the script\)"):
-        accept(code_template("x = {{ n }}\nsubmit(x +)\n"))
+def test_a_code_template_that_is_no_python_is_a_warning_with_its_line() -> None:
+    [problem] = found(code_template("x = {{ n }}\nsubmit(x +)\n"), "code-template-invalid")
+    assert problem.severity == "warning"
+    assert problem.message == "Script cannot run: invalid syntax (line 2 of the script)."
     files = {"SKILL.md": "---\nname: tool\ndescription: Does something.\n---\nRun it.\n", "agents/prowess.yaml": ""}
     [problem] = found(package({**files, "code/a.py": "x = 1\nsubmit(x +)\n"}), "code-template-invalid")
-    assert (problem.severity, problem.field, problem.line) == ("error", "code/a.py", 2)
+    assert (problem.severity, problem.field, problem.line) == ("warning", "code/a.py", 2)
 
 
 def test_placeholders_of_a_code_template_are_no_fault() -> None:

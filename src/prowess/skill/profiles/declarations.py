@@ -92,23 +92,23 @@ def _source_problem(code: str, where: str, fault: SourceFault, hint: str) -> Pro
 
 
 def check_code_templates(reading: Reading) -> Iterator[Problem]:
-    """Yield an error for each code template that is not Python, and a warning for one with what only prompts support."""
+    """Yield a warning for each code template that cannot run: one that is not Python, or uses what only prompts support.
+
+    The other parts of its skill work.
+    """
     for artifact in reading.skill.artifacts if reading.skill else ():
         if not isinstance(artifact, CodeTemplate):
             continue
-        where, code = artifact.path or artifact.name, artifact.content
+        where, code, hint = artifact.path or artifact.name, artifact.content, "Fix this line."
         if found := PROMPT_SYNTAX.search(code):
-            fault = SourceFault(
-                message=f"it uses {quote_source(found[0])}, which only prompts support",
-                line=code.count("\n", 0, found.start()) + 1,
-            )
-            problem = _source_problem(CODE_CODE, where, fault, "Use {{ name }} or `inputs`, and Python for the rest.")
-            # The other parts of the skill work.
-            problem = replace(problem, severity="warning")
-        elif fault := find_source_fault(PLACEHOLDER.sub("_", code)):
-            problem = _source_problem(CODE_CODE, where, fault, "Fix this line.")
+            what = f"it uses {quote_source(found[0])}, which only prompts support"
+            fault = SourceFault(message=what, line=code.count("\n", 0, found.start()) + 1)
+            hint = "Use {{ name }} or `inputs`, and Python for the rest."
         else:
+            fault = find_source_fault(PLACEHOLDER.sub("_", code))
+        if fault is None:
             continue
+        problem = replace(_source_problem(CODE_CODE, where, fault, hint), severity="warning")
         if not checks.is_whole_file(reading.package, artifact):
             message = f"{problem.message.removesuffix('.')} (line {problem.line} of the script)."
             problem = replace(problem, line=None, message=message)
