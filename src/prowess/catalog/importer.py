@@ -235,6 +235,7 @@ def import_path(
     renames = plan.slug or plan.prefix or plan.on_conflict == "rename"
     roots = () if renames else tuple(real_path(folder) for folder in folders)
     for batch in _batches(source):
+        # By the real path: a folder of an agent may be a link to the folder that the skills are used from.
         here = {found.path for found in batch if roots and any(map(real_path(found.path).is_relative_to, roots))}
         packages = [
             _rename(reading.package, plan, limits) for reading in batch if reading.package and reading.path not in here

@@ -333,7 +333,7 @@ class Execution:
         state, error = "succeeded", None
         if left or counts.failed:
             state = "stopped" if left else "failed"
-            what = "were not done" if left else "failed"
+            what = "were not processed" if left else "failed"
             many = f"{left or counts.failed:,} of {job.total:,} items {what}."
             error = RunFailed(many, hint=f"`prowess jobs retry {job.name}` runs them again.")
         await self._finish(job, state, error, values)

@@ -112,7 +112,7 @@ def test_publish_asks_and_refuses_without_a_terminal(
         (("--to", "http://skills.example.com"), "without encryption"),
         (("--to", "ftp://x"), "https://"),
         (("--to", "https://x", "--token-file", "nowhere"), "'nowhere' cannot be read"),
-        ((), "No registry is chosen"),
+        ((), "No registry is configured"),
     ],
 )
 def test_a_wrong_registry_is_reported(

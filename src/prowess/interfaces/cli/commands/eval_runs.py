@@ -60,15 +60,13 @@ _HTML = click.option("--html", type=_FILE, metavar="FILE", help="Write an HTML r
 @click.option("--against", default="", metavar="VERSION", help="Compare with this version: a number or a digest.")
 @click.option("--split", type=click.Choice(["train", "validation", "held_out"]), help="Only the cases of this set.")
 @click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case (repeatable).")
+@click.option("--timeout", type=Number(0, 3600, min_open=True), metavar="SECONDS", help="Time limit for each answer.")
 @click.option(
-    "--timeout", type=Number(0, 3600, min_open=True), metavar="SECONDS", help="Time for each answer."
-)
-@click.option(
-    "--max-spend", type=Number(min=0, min_open=True), metavar="USD", help="Stop before more is spent."
+    "--concurrency", type=click.IntRange(1, 64), metavar="N", help="Answers to request in parallel (default: 4)."
 )
 @click.option(
     "--max-spend",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="USD",
     help="Stop before spending more than this.",
 )

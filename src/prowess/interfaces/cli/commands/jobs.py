@@ -122,8 +122,9 @@ def cancel(job: str, cli: Cli) -> None:
 @jobs_command.subcommand("retry", "prowess jobs retry nightly", "prowess jobs retry nightly --max-spend 5")
 @click.argument("job")
 @click.option(
-    "--max-spend", type=Number(min=0, min_open=True), metavar="USD", help="New spending limit of a batch."
+    "--concurrency", type=click.IntRange(1, 256), metavar="N", help="Items to run in parallel on each worker."
 )
+@click.option("--max-spend", type=Number(min=0, min_open=True), metavar="USD", help="New spending limit for a batch.")
 @click.option(
     "--out",
     metavar="FILE",

@@ -54,8 +54,10 @@ def optimize_command() -> None:
 @click.option(
     "--metric", default="assertions", show_default=True, help="assertions, exact (expected outputs) or rubric:ID."
 )
-@click.option("--budget-usd", type=Number(min=0, min_open=True), metavar="USD", help="Most that it may cost.")
-@click.option("--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Most model requests.")
+@click.option("--budget-usd", type=Number(min=0, min_open=True), metavar="USD", help="Maximum cost.")
+@click.option(
+    "--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Maximum number of model requests."
+)
 @click.option(
     "--minutes",
     type=Number(min=0, min_open=True),
