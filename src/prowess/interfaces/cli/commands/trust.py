@@ -96,8 +96,10 @@ def _accept(target: str, token_file: Path | None, cli: Cli) -> None:
     proof = require_person("trust skills", token_file)
     preview = cli.call(lambda prowess: prowess.trust.preview(target))
     if not preview.skills:
-        nothing = {"preview": preview.as_json(), "accepted": [], "changed": []}
-        cli.print(nothing, lambda: _print_nothing(preview))
+        cli.print(
+            {"preview": preview.as_json(), "accepted": (), "changed": ()},
+            lambda: _print_nothing(preview),
+        )
         return
     shown = {skill.slug: format_previewed(skill) for skill in preview.skills}
     if proof is TYPED:
