@@ -332,11 +332,8 @@ class JobWorker:
         self._heard = {
             one: last[one] if seen == last.get(one, ("",))[0] else (seen, moment) for one, _, seen in workers
         }
-        dead = [
-            worker
-            for worker, process, _ in workers
-            if worker != self.id and (self._heard[worker][1] <= moment - DEAD_SECONDS or is_process_gone(process))
-        ]
+        silent = {worker for worker, (_, since) in self._heard.items() if since <= moment - DEAD_SECONDS}
+        dead = [one for one, process, _ in workers if one != self.id and (one in silent or is_process_gone(process))]
         if not dead:
             return []
         with self.records().write() as connection:

@@ -55,12 +55,8 @@ _token_option = click.option(
 @allow_host_option
 @trust_proxy_option
 @click.option("--private", is_flag=True, help="Require a token for reading, too.")
-@click.option(
-    "--max-packages", type=click.IntRange(1), metavar="N", help="Maximum packages per publisher (default: 1000)."
-)
-@click.option(
-    "--max-bytes", type=click.IntRange(1), metavar="N", help="Maximum bytes of all packages (default: 10 GiB)."
-)
+@click.option("--max-packages", type=click.IntRange(1), metavar="N", help="Packages per publisher (default: 1000).")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of all packages (default: 10 GiB).")
 @click.option(
     "--requests-per-minute",
     "rate",
