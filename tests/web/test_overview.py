@@ -61,6 +61,8 @@ def test_the_overview_counts_skills_runs_and_money_and_shows_requests_as_they_co
     draft = SkillDraft(content="---\nname: other\ndescription: Another skill.\n---\nText.\n")
     site.do(site.engine.skills.create_row(draft, scope="org", enabled=True))
     expect(page.get_by_role("region", name="Skills").get_by_role("link", name="other")).to_be_visible()
+    # There are no organizations here.
+    expect(page.get_by_role("region", name="Skills")).to_contain_text("1 of the account")
     waiting = page.get_by_role("region", name="Needs your answer")
     expect(waiting.get_by_role("link", name="triage").first).to_have_attribute("href", f"/approvals?id={approval}")
     for scheme in ("light", "dark"):

@@ -9,6 +9,7 @@ import { Button, Choice } from "../parts/controls";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RunDialog } from "../parts/run-dialog";
+import { shownScope } from "../parts/skill-badges";
 import { Loading, ProblemBox } from "../parts/states";
 import { say } from "../parts/toast";
 import { may, me } from "../state";
@@ -368,10 +369,10 @@ function ScopeChoice({ scope, onChange }: { scope: string; onChange: (scope: str
         onChange={onChange}
         options={(me.value?.organization_id ? MEMBER_SCOPES : SCOPES).map((value) => ({
           value,
-          label: t(`editor.scope_${value}`),
+          label: t(`editor.scope_${shownScope(value)}`),
         }))}
       />
-      <span class="quiet">{t(`editor.about_scope_${scope}` as MessageKey)}</span>
+      <span class="quiet">{t(`editor.about_scope_${shownScope(scope)}` as MessageKey)}</span>
     </div>
   );
 }

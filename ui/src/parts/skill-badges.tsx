@@ -1,6 +1,7 @@
 // What a list says about a skill at one glance: its score, its findings, and what keeps it from being used.
 import { percent } from "../format";
 import { type MessageKey, t } from "../i18n";
+import { me } from "../state";
 import { Badge } from "./badge";
 
 interface Facts {
@@ -14,9 +15,14 @@ interface Facts {
 
 const SCOPES = ["session", "workspace", "user", "org", "account", "system"];
 
+/** Return the scope whose name is shown: a server without organizations stores in the account what others store in one. */
+export function shownScope<Scope extends string>(scope: Scope): Scope | "account" {
+  return scope === "org" && me.value && !me.value.organization_id ? "account" : scope;
+}
+
 /** Return the name of a scope for people. */
 export function scopeLabel(scope: string): string {
-  return SCOPES.includes(scope) ? t(`skills.scope_${scope}` as MessageKey) : scope;
+  return SCOPES.includes(scope) ? t(`skills.scope_${shownScope(scope)}` as MessageKey) : scope;
 }
 
 export function SkillBadges({ skill }: { skill: Facts }) {

@@ -3,6 +3,7 @@ import { api, ask } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { ago, count, moment } from "../../format";
 import { type MessageKey, t } from "../../i18n";
+import { shownScope } from "../../parts/skill-badges";
 import { Shown } from "../../parts/states";
 import { may } from "../../state";
 import { Area } from "./parts";
@@ -45,7 +46,7 @@ export function SkillsArea() {
               .filter(([, many]) => many > 0)
               .map(([scope, many]) => (
                 <li key={scope}>
-                  <strong>{count(many)}</strong> {t(`overview.scope_${scope}` as MessageKey)}
+                  <strong>{count(many)}</strong> {t(`overview.scope_${shownScope(scope)}` as MessageKey)}
                 </li>
               ))}
           </ul>

@@ -5,6 +5,7 @@ import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { Button, Choice, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
+import { scopeLabel } from "../../parts/skill-badges";
 import { asProblem, Loading, ProblemBox, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
 import { me } from "../../state";
@@ -93,7 +94,7 @@ export function ImportDialog({ file, onClose, onDone }: Props) {
           <Field label={t("skills.import_scope")}>
             {(ids) => (
               <select {...ids} value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)}>
-                <option value="org">{t("skills.scope_org")}</option>
+                <option value="org">{scopeLabel("org")}</option>
                 <option value="user">{t("skills.scope_user")}</option>
                 {/* The workspace of a server is a folder of its operator. */}
                 {!me.value?.organization_id && <option value="workspace">{t("skills.scope_workspace")}</option>}
