@@ -1,8 +1,9 @@
 """The retrieval sets: cards, and queries with the cards that answer them.
 
-Five sets are our own: requests as people write them to an agent, in five languages, over skills of the shared corpus, and
-requests that none of these skills fits. In the last two, the request is somewhere in a story, an e-mail, a chat or a stack
-trace, is dictated, names what is not wanted, or is one of several. Settings are chosen on the first of the two alone. The
+Six sets are our own: requests as people write them to an agent, in five languages, over skills of the shared corpus, and
+requests that none of these skills fits. In the two messy ones, the request is somewhere in a story, an e-mail, a chat or a
+stack trace, is dictated, names what is not wanted, or is one of several. Settings are chosen on the first of the two alone.
+The set `independent` has another author, who knew the skills but not the matcher; no setting may be chosen on it. The
 messages of `several` are two or three of the first three sets together.
 """
 
@@ -20,9 +21,9 @@ from prowess.skill.forms.conversion import read_package
 from prowess.skill.package import Package
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-REQUEST_SETS = ("coding", "office", "research", "messy", "messy-held-out")
+REQUEST_SETS = ("coding", "office", "research", "messy", "messy-held-out", "independent")
 SET_NAMES = ("sfskills", "metatool", "author-phrases", "coding", "office", "research")
-"""Without the last two, which have to be named: only their messages are special, and the other benchmarks stay comparable."""
+"""Without the last three, which have to be named, so that the other benchmarks stay comparable."""
 REQUESTS = Path(__file__).with_name("requests")
 
 
