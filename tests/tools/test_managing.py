@@ -202,7 +202,7 @@ async def test_a_change_that_is_too_large_to_be_reviewed_is_refused(
         text = "\n".join(f"Step {number} is harmless." for number in range(4_000))
         answer = await box(engine).call("skill_update", {"id": "triage", "instructions": text})
         assert answer.data["error"]["code"] == "refused"
-        assert "smaller changes" in answer.data["hint"]
+        assert "Ask the user to make this change" in answer.data["hint"]
         small = await box(engine).call("skill_update", {"id": "triage", "instructions": text[:20_000] + "\nEVIL"})
         assert small.data["error"]["code"] == "approval-required"
         (waiting,) = await engine.approvals.list()
