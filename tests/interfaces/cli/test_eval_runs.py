@@ -147,7 +147,6 @@ def test_what_cannot_be_run_exits_like_every_error_and_says_what_to_do(prowess, 
     assert prowess("eval", "triggers", "bare").code == 4
     assert "evals/cases.yaml" in bare.err
     assert "No model is configured" in no_model.err
-    assert prowess("eval", "run", "").code == 4
     assert prowess("eval", "run", "colors", "--name", "x").code == 2
     assert prowess("eval", "run", "colors", "--max-spend", "nan").code == 2
 

@@ -71,7 +71,7 @@ def find_subject(context: Context, plan: EvalPlan) -> Subject:
     try:
         return _own(_from_catalog(context, plan.target))
     except NotFound:
-        if not plan.target or not path.exists():
+        if not path.exists():
             raise
         return _own(_from_path(context, path))
 

@@ -10,6 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.interfaces.cli.engine import Cli, common_options
@@ -46,7 +47,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments. An option of the program itself fails with the place where it belongs."""
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.option_name not in _PROGRAM_OPTIONS:
                 raise
@@ -66,9 +67,22 @@ class Command(click.Command):
             if message == error.message:
                 raise
             raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
+        self._reject_empty_paths(ctx)
+        return rest
+
+    def _reject_empty_paths(self, ctx: click.Context) -> None:
+        """Fail for an empty path, such as a variable of a script without a value. It would be the current folder."""
+        for param in self.params:
+            name = param.name or ""
+            value = ctx.params.get(name)
+            is_empty = value == "" or (isinstance(value, tuple) and "" in value)
+            is_path = any(word in param.make_metavar(ctx) for word in _PATH_WORDS)
+            if is_empty and is_path and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.BadParameter("It is empty.", ctx, param)
 
 
 _PROGRAM_OPTIONS = ("--server", "--token-file")
+_PATH_WORDS = ("DIR", "FILE", "LOCATION", "PATH", "TARGET")
 
 
 class CommandGroup(click.Group):
