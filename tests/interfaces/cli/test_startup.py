@@ -78,8 +78,8 @@ def imported_by_each(lines: Sequence[str], before: set[str]) -> dict[str, set[st
 
 
 LIMITS = {
-    "list": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-    "list --json": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
+    "list": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 91),
+    "list --json": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 91),
     "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 119),
     "enable commit-messages": (
         {"prowess.catalog.database_store", "prowess.net.target", *DATABASE, *LOOP, *CHECKS},
