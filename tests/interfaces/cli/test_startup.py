@@ -80,12 +80,12 @@ def imported_by_each(lines: Sequence[str], before: set[str]) -> dict[str, set[st
 LIMITS = {
     "list": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 91),
     "list --json": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 91),
-    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 119),
+    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 120),
     "enable commit-messages": (
         {"prowess.catalog.database_store", "prowess.net.target", *DATABASE, *LOOP, *CHECKS},
-        146,
+        147,
     ),
-    "prompt": ({"prowess.net.target", "prowess.storage.skills", *DATABASE, *LOOP, *READERS, *CHECKS}, 123),
+    "prompt": ({"prowess.net.target", "prowess.storage.skills", *DATABASE, *LOOP, *READERS, *CHECKS}, 124),
 }
 """For each command, modules that it does not need, and how many of Prowess it may import."""
 
