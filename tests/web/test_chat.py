@@ -277,7 +277,7 @@ def test_a_first_message_that_met_no_server_is_sent_when_the_server_is_back(
     page = look(site).go("/chat")
     site.stop()
     write(page, "are you there?")
-    expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+    expect(page.get_by_role("alert")).to_contain_text("The server is not responding.")
     site.start()
     expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_role("textbox", name="Message", exact=True).press("Enter")

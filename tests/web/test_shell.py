@@ -149,7 +149,7 @@ def test_a_reader_is_offered_nothing_that_would_be_refused(
     view.page.on("response", lambda answer: refused.append(answer.url) if answer.status == 403 else None)
     page = view.go("/")
     expect(page.get_by_role("region", name="First steps").get_by_role("link")).to_have_text(
-        "Look at the skills that are here"
+        "Look at the skills that you have"
     )
     page = view.go("/chat")
     expect(page.get_by_text("You may read conversations, but not write messages.")).to_be_visible()

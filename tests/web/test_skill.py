@@ -174,7 +174,7 @@ def test_a_found_skill_is_accepted_on_its_page_copied_and_the_copy_is_deleted(
     page.get_by_role("dialog").get_by_role("button", name="Copy").click()
     expect(page).to_have_url(re.compile("/skills/user%3Acomms.incident-style$"))
     page.get_by_role("link", name="← Skills").click()
-    expect(page.locator(".skills-row").first).to_contain_text("hides: organization")
+    expect(page.locator(".skills-row").first).to_contain_text("hides: account")
     page.go_back()
     page.get_by_role("button", name="Delete").click()
     view.check_access()
