@@ -125,7 +125,7 @@ class Optimizations:
     ) -> Proposal:
         """Run an optimization that was prepared or interrupted. One that has ended is returned unchanged.
 
-        After an interruption, the best candidate so far is tested; the search runs only if there is none. With
+        After an interruption, the best candidate so far is tested; the search runs only if no candidate was found. With
         `exclusive`, raise `Conflict` if another process is doing it.
         """
         row = await self._records.find(proposal_id)

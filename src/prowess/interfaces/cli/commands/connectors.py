@@ -32,7 +32,7 @@ _scope_option = click.option(
     type=click.Choice(("org", "workspace")),
     default="org",
     show_default=True,
-    help="Store it for the organization (or your account, if there is none), or in .prowess/connectors.json.",
+    help="Store it for the organization or your account, or in .prowess/connectors.json.",
 )
 
 

@@ -126,7 +126,7 @@ def run(
 @click.argument("id")
 @common_options
 def resume(id: str, cli: Cli) -> None:
-    """Continue an optimization that was interrupted: test the best candidate so far, or search if there is none."""
+    """Continue an optimization that was interrupted: test the best candidate so far, or search if none was found."""
     _follow(lambda prowess: prowess.optimize.get(id), cli)
 
 
