@@ -9,7 +9,6 @@ request alone, and asides alone keep their vectors.
 from __future__ import annotations
 
 import argparse
-import copy
 import os
 import random
 from collections.abc import Callable, Iterable
@@ -26,7 +25,7 @@ from prior import OTHER_SMALL_TALK
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
-from train import Inputs, Tokenizers, Tokens, Training, contrast
+from train import Inputs, Tokenizers, Tokens, Training
 from transformers import MPNetModel
 
 ROUNDS = (
@@ -78,31 +77,8 @@ class SecondTraining(Training):
 
     def __init__(self, chosen: argparse.Namespace) -> None:
         super().__init__(chosen)
-        self._goal = torch.empty(0)
         self._asides, self._random = Asides(chosen.seed), random.Random(chosen.seed)
         self._process = os.getpid()
-
-    def tune_large(self, stock: LargeTeacher) -> LargeTeacher:
-        """Return the teacher tuned by contrast, mixed with its stock weights."""
-        self.find_alike(stock)
-        tuned = copy.deepcopy(stock)
-
-        def loss(batch: Inputs) -> Tensor:
-            with self.half_precision():
-                messages = tuned(self.padded(batch.teacher_messages, tuned.padding))
-                cards = tuned(self.padded(batch.teacher_cards, tuned.padding))
-                strangers = (
-                    tuned(self.padded(batch.teacher_strangers, tuned.padding)) if batch.teacher_strangers else None
-                )
-            return contrast(messages, cards, self.ambiguous(batch.numbers), strangers, messages.shape[1])
-
-        batches = self.batches(self.chosen.tune, with_student=False)
-        self.fit(tuned, self.chosen.tune, batches, loss, [{"params": tuned.parameters(), "lr": TUNE_RATE}], decay=0.01)
-        state = stock.state_dict()
-        for name, value in tuned.state_dict().items():
-            if value.is_floating_point():
-                value.copy_((1 - TEACHER_MIX) * state[name] + TEACHER_MIX * value)
-        return tuned.eval()
 
     def teach(self, teacher: LargeTeacher, before: Student, first: Student) -> Student:
         """Return a student that learned from the teacher, and gives asides alone the vectors that `first` gives them."""
@@ -182,7 +158,8 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     training = SecondTraining(chosen)
     training.tokenizers = Tokenizers(chosen.work, teacher=chosen.work / "mpnet" / "tokenizer.json")
-    teacher = training.tune_large(LargeTeacher(chosen.work / "mpnet").to(training.device).eval())
+    stock = LargeTeacher(chosen.work / "mpnet").to(training.device).eval()
+    teacher = training.tune(stock, sizes=(768,), rate=TUNE_RATE, mix=TEACHER_MIX)
     np.savez_compressed(chosen.output / "before.npz", **unpack_weights(chosen.encoder))
     first = before = Student(chosen.output / "before.npz").to(training.device).eval()
     for number, settings in enumerate(ROUNDS, 1):

@@ -93,8 +93,10 @@ class Training:
         """Print a line with the seconds since the start."""
         print(f"[{time.monotonic() - self._began:6.1f}] {told}", flush=True)
 
-    def tune(self, stock: Teacher) -> Teacher:
-        """Return MiniLM tuned by contrast, mixed with its stock weights."""
+    def tune(
+        self, stock: Teacher, *, sizes: Sequence[int] = (384, 256, 128), rate: float = 5e-5, mix: float = TEACHER_MIX
+    ) -> Teacher:
+        """Return the teacher tuned by contrast for these sizes of the output, with this share of the tuned weights."""
         self.find_alike(stock)
         tuned = copy.deepcopy(stock)
 
@@ -106,15 +108,15 @@ class Training:
                     tuned(self.padded(batch.teacher_strangers, tuned.padding)) if batch.teacher_strangers else None
                 )
             off = self.ambiguous(batch.numbers)
-            losses = [contrast(messages, cards, off, strangers, size) for size in (384, 256, 128)]
+            losses = [contrast(messages, cards, off, strangers, size) for size in sizes]
             return torch.stack(losses).mean()
 
         batches = self.batches(self.chosen.tune, with_student=False)
-        self.fit(tuned, self.chosen.tune, batches, loss, [{"params": tuned.parameters(), "lr": 5e-5}], decay=0.01)
+        self.fit(tuned, self.chosen.tune, batches, loss, [{"params": tuned.parameters(), "lr": rate}], decay=0.01)
         state = stock.state_dict()
         for name, value in tuned.state_dict().items():
             if value.is_floating_point():
-                value.copy_((1 - TEACHER_MIX) * state[name] + TEACHER_MIX * value)
+                value.copy_((1 - mix) * state[name] + mix * value)
         return tuned
 
     def distil(self, teacher: Teacher, before: Student) -> Student:
