@@ -59,6 +59,13 @@ def user(tmp_path: Path) -> Installation:
     return Installation(Base(root=folder, environment={}, is_user=True))
 
 
+def put(new: NewSkill, folder: Path) -> None:
+    """Write the files of a skill as another tool does."""
+    folder.mkdir(parents=True)
+    for file in new.placed.files:
+        (folder / file.path).write_bytes(file.content)
+
+
 def everything(base: Base) -> dict[str, str]:
     """Return every file, folder and link below a base."""
     found = {}
@@ -178,6 +185,33 @@ def test_nothing_that_somebody_else_put_there_is_overwritten(project, tmp_path, 
     with pytest.raises(Conflict, match="did not install"):
         project.install([make("other"), make(agents=("universal", "claude-code"))], discard_changes=True)
     assert everything(project.base) == before
+
+
+@pytest.mark.parametrize("where", [".agents/skills", ".claude/skills"])
+@pytest.mark.parametrize("installed_for_others", [False, True])
+def test_the_same_files_of_somebody_else_are_not_taken_over(project, where, installed_for_others):
+    if installed_for_others:
+        other = ("roo",) if where == ".agents/skills" else ("universal",)
+        project.install([make(agents=other, mode="copy")])
+    put(make(), project.base.root / where / "pdf")
+    before = everything(project.base)
+    with pytest.raises(Conflict, match="The same files are already at"):
+        project.install([make(agents=("universal", "claude-code"))], discard_changes=True)
+    assert everything(project.base) == before
+
+
+def test_removing_a_skill_of_the_skills_cli_keeps_another_folder_of_that_name_unless_asked(project):
+    new = make(agents=("universal",))
+    put(new, project.base.shared / "pdf")
+    lock = SkillsLock.read(project.base.skills_lock, PROJECT).with_skill("pdf", new.locked, at="")
+    project.base.skills_lock.write_text(lock.text())
+    own = project.base.root / ".claude/skills/pdf"
+    put(make(text="Mine."), own)
+    with pytest.raises(Conflict, match=r"\.claude/skills/pdf"):
+        project.remove(["pdf"])
+    assert "Mine." in (own / "SKILL.md").read_text()
+    project.remove(["pdf"], discard_changes=True)
+    assert not own.exists()
 
 
 def test_edited_files_are_replaced_only_on_request(project):

@@ -27,7 +27,10 @@ _LEFT_OUT_FILES = frozenset({"metadata.json"})
 _LEFT_OUT_FOLDERS = frozenset({".git", "__pycache__", "__pypackages__"})
 
 PlaceState = Literal["free", "ours", "same", "edited", "foreign"]
-"""The state of a place: nothing, our files, the same files by someone else, ours but edited, or something else."""
+"""The state of a place: nothing, our files, the same files by someone else, ours but edited, or something else.
+
+Prowess takes over no files of someone else, even if they are the same: removing the skill would delete them.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,7 @@ def look_at(
 ) -> PlaceState:
     """Return what is at a place. `known` is the digest that was placed before and `new_digest` the one to be placed.
 
-    `recorded` is True if a lock file says that this skill is installed.
+    `recorded` is True if a lock file says that this skill is installed at this place.
     """
     if not os.path.lexists(place.path):
         return "free"
@@ -122,11 +125,12 @@ def look_at(
         leads = os.path.realpath(place.path.parent / os.readlink(place.path))  # noqa: PTH115
         return "ours" if place.path != shared and leads == os.path.realpath(shared) else "foreign"
     digest = read_digest(place.path)
-    if digest and digest == known:
+    is_new = bool(digest) and digest == new_digest
+    if (digest and digest == known) or (recorded and is_new):
         return "ours"
-    if digest and digest == new_digest:
-        return "same"
-    return "edited" if recorded and place.path.is_dir() else "foreign"
+    if recorded and place.path.is_dir():
+        return "edited"
+    return "same" if is_new else "foreign"
 
 
 def read_digest(path: Path) -> str:

@@ -128,8 +128,10 @@ class Installation:
         found: list[tuple[Place, PlaceState]] = []
         for place in self.places(skill):
             state = look_at(place, self.base, skill.folder, known=digest, recorded=True)
-            # The skills CLI records no digest of the files, so whatever is in the folder counts as installed.
-            found.append((place, "ours" if state == "edited" and skill.entry is None else state))
+            if state == "edited" and skill.entry is None and skill.locked is not None:
+                # `gh skill` records no hash, and that of the skills CLI cannot always be compared: then the files count as installed.
+                state = state if matches_locked(skill.locked, place.path) is False else "ours"
+            found.append((place, state))
         return found
 
     def obstacles(self, new: NewSkill, before: KnownSkill | None) -> list[Obstacle]:
@@ -138,22 +140,18 @@ class Installation:
         `before` is the skill as it is installed now.
         """
         known = before.entry.digest if before and before.entry else ""
-        found = [
-            (
-                place.path,
-                look_at(
-                    place, self.base, new.folder, known=known, new_digest=new.placed.digest, recorded=before is not None
-                ),
-            )
-            for place in self._plan(new)
-        ]
-        if before is not None and before.entry is None and (recorded := before.locked) is not None:
-            # The lock file of the skills CLI has a hash of the files.
-            found = [
-                (path, "ours" if state == "edited" and matches_locked(recorded, path) is True else state)
-                for path, state in found
-            ]
-        return [Obstacle(path=path, state=state) for path, state in found if state in ("edited", "foreign")]
+        recorded = {place.path for place in self.places(before)} if before else set[Path]()
+        found: list[Obstacle] = []
+        for place in self._plan(new):
+            is_recorded = place.path in recorded
+            old, digest = known if is_recorded else "", new.placed.digest
+            state = look_at(place, self.base, new.folder, known=old, new_digest=digest, recorded=is_recorded)
+            if state == "edited" and before and before.entry is None and before.locked:
+                # The lock file of the skills CLI has a hash of the files.
+                state = "ours" if matches_locked(before.locked, place.path) is True else state
+            if state in ("same", "edited", "foreign"):
+                found.append(Obstacle(path=place.path, state=state))
+        return found
 
     @contextmanager
     def _changing(self) -> Generator[list[str]]:
@@ -200,7 +198,7 @@ class Installation:
             for skill in new:
                 check_cancelled()
                 in_the_way = self.obstacles(skill, known.get(skill.name))
-                fatal = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
+                fatal = [each for each in in_the_way if each.state != "edited" or not discard_changes]
                 if fatal:
                     raise conflict_error(skill.name, fatal)
                 for place in self._plan(skill):

@@ -70,10 +70,17 @@ class Obstacle:
 
 def conflict_error(name: str, obstacles: Sequence[Obstacle]) -> Conflict:
     """Return the error for what is in the way of installing or removing a skill."""
-    foreign = [str(obstacle.path) for obstacle in obstacles if obstacle.state == "foreign"]
+    foreign = [obstacle for obstacle in obstacles if obstacle.state != "edited"]
     if foreign:
+        paths = ", ".join(repr(str(obstacle.path)) for obstacle in foreign)
+        if all(obstacle.state == "same" for obstacle in foreign):
+            return Conflict(
+                f"The same files are already at {paths}, and Prowess did not install them.",
+                hint=f"Keep them and run `prowess trust {name}`, add --agent ID --copy to copy them for another agent, "
+                "or move them away to install the skill from this source.",
+            )
         return Conflict(
-            f"Prowess did not install what is at {', '.join(map(repr, foreign))}.",
+            f"Prowess did not install what is at {paths}.",
             hint="Move it away, rename it, or install for other agents with --agent.",
         )
     edited = ", ".join(repr(str(obstacle.path)) for obstacle in obstacles)

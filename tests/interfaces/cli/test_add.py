@@ -238,6 +238,15 @@ def test_something_else_in_the_way_is_named_and_stays(prowess, project, source):
     assert everything(project) == before
 
 
+def test_a_folder_that_agents_read_already_is_not_installed_onto_itself(prowess, project, write_skill):
+    write_skill("tea")
+    before = everything(project)
+    refused = prowess("add", "./.agents/skills/tea", "--yes")
+    assert (refused.code, "run `prowess trust tea`" in refused.err) == (6, True)
+    assert prowess("remove", "tea").code == 4
+    assert everything(project) == before
+
+
 def test_frozen_restores_exactly_what_is_locked(prowess, project, source, approver):
     prowess("add", "../source", "--all", "--yes")
     before = everything(project)

@@ -215,7 +215,7 @@ def _check_obstacles(plan: InstallPlan, options: _Options) -> None:
     for skill in plan.changes:
         # At a terminal, edited files are shown before the question.
         is_unasked = options.yes and not options.discard_changes
-        fatal = [obstacle for obstacle in skill.obstacles if obstacle.state == "foreign" or is_unasked]
+        fatal = [obstacle for obstacle in skill.obstacles if obstacle.state != "edited" or is_unasked]
         if fatal:
             raise conflict_error(skill.new.name, fatal)
 
@@ -284,7 +284,10 @@ def _format_planned(skill: PlannedSkill) -> str:
     facts = format_previewed(skill.preview).split("\n")[1:]
     for obstacle in skill.obstacles:
         path = _near_path(str(obstacle.path))
-        what = "was edited here; the changes would be lost" if obstacle.state == "edited" else "is not from Prowess"
+        what = {
+            "edited": "was edited here; the changes would be lost",
+            "same": "has the same files, but is not from Prowess",
+        }.get(obstacle.state, "is not from Prowess")
         facts.insert(0, f"  in the way: {path} {what}")
     if skill.hidden_by:
         facts.append(f"  not used: the skill of the same name in the {skill.hidden_by} scope takes precedence")
