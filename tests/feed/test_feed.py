@@ -12,7 +12,8 @@ import pytest
 from prowess.errors import Unavailable
 from prowess.feed.event_feed import PAGE_EVENTS, EventFeed
 from prowess.feed.event_log import TAIL_EVENTS
-from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database import open_database
+from prowess.storage.deferred_database import DeferredDatabase
 from prowess.storage.retention import delete_batch, read_batch
 
 

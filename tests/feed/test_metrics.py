@@ -12,7 +12,8 @@ from prowess.feed import metrics as module
 from prowess.feed.event_recorder import SkillLoad
 from prowess.feed.metrics import Metrics, empty_metrics
 from prowess.storage import approvals, ledger, sessions
-from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database import open_database
+from prowess.storage.deferred_database import DeferredDatabase
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.owner import Owner
 

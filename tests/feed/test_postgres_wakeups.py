@@ -16,7 +16,8 @@ from prowess.errors import Unavailable
 from prowess.feed.event_feed import EventFeed
 from prowess.feed.postgres_wakeups import CHANNEL, PostgresWakeups
 from prowess.feed.wakeups import open_wakeups
-from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database import open_database
+from prowess.storage.deferred_database import DeferredDatabase
 
 pytestmark = pytest.mark.usefixtures("only_rings")
 

@@ -11,7 +11,8 @@ import pytest
 
 from prowess.feed.event_recorder import BATCH_EVENTS, EventRecorder, SkillLoad
 from prowess.storage import ledger
-from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database import open_database
+from prowess.storage.deferred_database import DeferredDatabase
 
 
 def kept(database, organization="acme"):
@@ -129,7 +130,7 @@ def test_the_loads_of_a_process_that_ends_without_a_word_are_kept(database_url):
     code = (
         "import sys\n"
         "from prowess.feed.event_recorder import EventRecorder, SkillLoad\n"
-        "from prowess.storage.database import DeferredDatabase\n"
+        "from prowess.storage.deferred_database import DeferredDatabase\n"
         "recorder = EventRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
         "for number in range(1200):\n"
         "    recorder.record(SkillLoad(name=str(number)))\n"
@@ -145,7 +146,7 @@ def test_a_forked_child_writes_its_own_loads_and_not_again_those_of_its_parent(d
     code = (
         "import os, sys\n"
         "from prowess.feed.event_recorder import EventRecorder, SkillLoad\n"
-        "from prowess.storage.database import DeferredDatabase\n"
+        "from prowess.storage.deferred_database import DeferredDatabase\n"
         "recorder = EventRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
         "recorder.record(SkillLoad(name='parent'))\n"
         "child = os.fork()\n"

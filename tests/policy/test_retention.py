@@ -361,7 +361,7 @@ def test_where_nothing_is_old_nobody_is_kept_from_writing(database: Database) ->
 
 
 def test_cleaning_up_a_database_that_cannot_be_used_is_a_warning(tmp_path, caplog) -> None:
-    from prowess.storage.database import DeferredDatabase
+    from prowess.storage.deferred_database import DeferredDatabase
 
     (tmp_path / "bad.db").write_bytes(b"this is no database, whatever its name may say" * 50)
     clean_up(DeferredDatabase(f"sqlite:///{tmp_path}/bad.db"))

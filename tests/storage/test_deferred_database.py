@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import ProwessError, Unavailable
-from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database import open_database
 from prowess.storage.database_url import database_exists, display_url
+from prowess.storage.deferred_database import DeferredDatabase
 
 
 @pytest.fixture
@@ -91,3 +95,27 @@ def test_a_database_is_named_without_its_password(url, words):
 def test_a_server_is_taken_to_be_there(tmp_path):
     assert database_exists("postgresql://127.0.0.1:1/x")
     assert not database_exists(f"sqlite:///{tmp_path}/none.db")
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_reads_though_a_thread_of_its_parent_was_opening_the_database(deferred, pack):
+    store = DatabaseStore(deferred, scope="account")
+    store.save(pack("tidy"))
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with deferred._lock:
+            held.set()
+            release.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(len(store.list_skills()))
+    _, status = os.waitpid(child, 0)
+    release.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 1

@@ -12,7 +12,8 @@ import pytest
 
 from prowess.errors import Unavailable
 from prowess.redaction import Redactor
-from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database import open_database
+from prowess.storage.deferred_database import DeferredDatabase
 from prowess.traces.trace_recorder import TraceRecorder
 
 from .finishing import finish
@@ -250,7 +251,7 @@ import os, sys, uuid
 from dataclasses import replace
 from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
-from prowess.storage.database import DeferredDatabase
+from prowess.storage.deferred_database import DeferredDatabase
 from prowess.traces.trace_recorder import TraceRecorder
 from prowess.storage.traces import Trace
 

@@ -28,7 +28,8 @@ from prowess.storage.database_url import database_exists, display_url, sqlite_pa
 
 if TYPE_CHECKING:
     from prowess.catalog.database_versions import DatabaseVersions
-    from prowess.storage.database import Connections, DeferredDatabase
+    from prowess.storage.database import Connections
+    from prowess.storage.deferred_database import DeferredDatabase
     from prowess.storage.seals import Seals
 
 
@@ -225,7 +226,7 @@ class Stores:
         )
 
     def _database(self, url: str) -> DeferredDatabase:
-        from prowess.storage.database import DeferredDatabase
+        from prowess.storage.deferred_database import DeferredDatabase
 
         with self._opened.lock:
             databases = self._opened.databases

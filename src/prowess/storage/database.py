@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from prowess.errors import Invalid, Refused, Unavailable
-from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
+from prowess.errors import Invalid, Unavailable
+from prowess.storage.database_url import SQLITE_PREFIX, database_exists
 from prowess.storage.driver_errors import URL_HINT, is_missing_table, translate_error
 from prowess.storage.rows import fetch, from_json, to_json
 from prowess.storage.schema_check import add_mark, check_mark, check_schema, has_mark
@@ -307,94 +307,3 @@ def _drop_inherited_connections() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_inherited_connections)
-
-
-_FileIdentity = tuple[int, int] | None
-
-
-class DeferredDatabase:
-    """A database that is opened on first use, and reopened if its file was replaced.
-
-    A SQLite file that is removed or replaced while open would silently accept writes that can never be read, so the file is
-    checked before each use and after each write.
-    """
-
-    def __init__(self, url: str, seals: Seals = PROCESS_SEALS, *, ours_only: bool = False) -> None:
-        self.location = display_url(url)
-        self.url = url
-        self._seals = seals
-        self._ours_only = ours_only
-        self._path = sqlite_path(url)
-        self._lock = threading.Lock()
-        self._opened: tuple[Database, _FileIdentity] | None = None
-        self._refused: tuple[object, Refused] | None = None
-
-    def read(self) -> AbstractContextManager[sa.Connection]:
-        """Return a connection that sees one state of the database throughout."""
-        opened = self._opened
-        # A snapshot stays on the file that was checked when it started.
-        database = opened[0] if opened is not None and opened[0].has_snapshot else self._current()[0]
-        return database.read()
-
-    def write(self) -> AbstractContextManager[sa.Connection]:
-        """Return a transaction: committed when the block ends, rolled back if it raises."""
-        database, identity = self._current()
-
-        def check_replaced() -> None:
-            if self._identity() != identity:
-                raise Unavailable(
-                    f"The database {self.location} was removed or replaced during a write.",
-                    hint="Repeat the change; it is then written to the current database.",
-                )
-
-        return database.write(after=check_replaced)
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Let all reads that this thread makes inside the block share one transaction."""
-        return self._current()[0].snapshot()
-
-    def refusal(self) -> Refused | None:
-        """Return why the content of the file prevents its use; None if it can be used, or does not exist yet."""
-        try:
-            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (as in `_identity`)
-        except OSError:
-            return None
-        # Judging a file may take half a second, so that is not repeated while it stays the same.
-        state = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size) if found else None
-        if self._refused is None or self._refused[0] != state:
-            self._refused = None
-            try:
-                self._current()
-            except Refused as error:
-                self._refused = (state, error)
-        return self._refused[1] if self._refused else None
-
-    @property
-    def is_open(self) -> bool:
-        """True if the database was used before."""
-        return self._opened is not None
-
-    def close(self) -> None:
-        """Close all idle connections."""
-        with self._lock:
-            if self._opened:
-                self._opened[0].close()
-            self._opened = None
-
-    def _current(self) -> tuple[Database, _FileIdentity]:
-        with self._lock:
-            if self._opened is None or self._opened[1] != self._identity():
-                if self._opened:
-                    self._opened[0].close()
-                self._opened = None
-                database = open_database(self.url, self._seals, ours_only=self._ours_only)
-                self._opened = (database, self._identity())  # only now: opening creates a missing file
-            return self._opened
-
-    def _identity(self) -> _FileIdentity:
-        """Return the device and inode of the file; None for a server or a missing file."""
-        try:
-            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (called at each use, and faster than pathlib)
-        except OSError:
-            return None
-        return (found.st_dev, found.st_ino) if found else None

@@ -80,12 +80,12 @@ def imported_by_each(lines: Sequence[str], before: set[str]) -> dict[str, set[st
 LIMITS = {
     "list": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 91),
     "list --json": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 91),
-    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 120),
+    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 121),
     "enable commit-messages": (
         {"prowess.catalog.database_store", "prowess.net.target", *DATABASE, *LOOP, *CHECKS},
-        147,
+        148,
     ),
-    "prompt": ({"prowess.net.target", "prowess.storage.skills", *DATABASE, *LOOP, *READERS, *CHECKS}, 124),
+    "prompt": ({"prowess.net.target", "prowess.storage.skills", *DATABASE, *LOOP, *READERS, *CHECKS}, 125),
 }
 """For each command, modules that it does not need, and how many of Prowess it may import."""
 
