@@ -236,7 +236,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         user_home=_absolute(user_home),
         database_url=env.get("PROWESS_DATABASE_URL", ""),
         trusted_folders=_folders(env.get("PROWESS_TRUSTED_FOLDERS", "")),
-        strict=_switch(env, "PROWESS_STRICT", default=(folder / FOLDER / STRICT_FILE).is_file()),
+        strict=_switch(env, "PROWESS_STRICT", default=os.path.isfile(folder / FOLDER / STRICT_FILE)),  # noqa: PTH113  (False if denied)
         new_skills=_choice(env, "PROWESS_NEW_SKILLS", ("database", "folder")),
         skill_folders=_switch(env, "PROWESS_SKILL_FOLDERS", default=True),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -90,3 +92,37 @@ def test_doctor_names_the_folder_its_owner_and_the_setting(place, monkeypatch, c
     assert "foreign-folder" in shown
     assert "nobody" in shown
     assert f"PROWESS_SAFE_FOLDERS={folder}" in shown
+
+
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
+
+
+def drop_powers() -> None:
+    """Make the permissions of files apply to a new process of root, too."""
+    for power in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, power, 0, 0, 0)
+
+
+def test_a_private_prowess_folder_of_another_user_is_ignored_and_named(place):
+    place.skill("deploy")
+    private = place.workspace / ".prowess"
+    private.mkdir(mode=0o700)
+    (private / "strict").touch()
+    give_away(private)
+
+    def prowess(*words: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "prowess", *words]
+        options = {"env": {**os.environ, **place.environment}, "cwd": place.workspace, "preexec_fn": drop_powers}
+        return subprocess.run(line, capture_output=True, text=True, check=False, **options)
+
+    listed = prowess("list")
+    assert (listed.returncode, "deploy" in listed.stdout, "`prowess doctor` shows why" in listed.stderr) == (
+        0,
+        True,
+        True,
+    )
+    assert "You may not read the database" in prowess("doctor").stdout
+    assert "deploy" in prowess("match", "deploy").stdout
+    refused = prowess("import", str(place.workspace / ".agents/skills/deploy"))
+    assert (refused.returncode, "You may not read the database" in refused.stderr) == (5, True)

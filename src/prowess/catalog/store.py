@@ -24,7 +24,7 @@ CODES = {
     "foreign-folder": "A skill folder belongs to another user of this machine and is not read.",
     "unreadable": "The files cannot be read, or are not allowed in a skill.",
     "changed-bytes": "The files in the database do not match the digest of the skill: they were changed.",
-    "database-refused": "The workspace database was created elsewhere, or changed by another program; it is not used.",
+    "database-refused": "The workspace database cannot be read, was created elsewhere, or was changed by another program; it is not used.",
     "store-unavailable": "A skill store does not respond; the others are used.",
 }
 

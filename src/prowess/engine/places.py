@@ -5,6 +5,7 @@ Every start needs this, so it imports nothing slow: no skill model, no database.
 
 from __future__ import annotations
 
+import os
 from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -175,7 +176,8 @@ class Places:
     def leads_elsewhere(self, scope: Scope) -> bool:
         """Return True if the scope's database is behind a link that came with the workspace. It is not used then."""
         folder = self.kept_in_workspace
-        return scope == "workspace" and (folder.is_symlink() or (folder / DATABASE).is_symlink())
+        # `Path.is_symlink` would raise for a folder that another user keeps private.
+        return scope == "workspace" and any(map(os.path.islink, (folder, folder / DATABASE)))
 
     def record(self) -> bytes:
         """Return a fingerprint of everything in all places, for `holds`; b'' if one cannot be read cheaply.
