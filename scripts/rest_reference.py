@@ -20,7 +20,7 @@ shows at `/api/v1/docs`. [The client](client.md) has a method for each of these 
   with the request to send; `command_hint` is the same with the command of the shell.
   [Errors](errors.md) lists the codes. Every request may be answered with 401, 403, 422, 429 or 503.
 - **Lists** have `items`, `next_cursor` and `total`. Pass `next_cursor` as `cursor` to get the next page.
-- **Entity tags.** The `ETag` of a skill is its digest in quotes. A change with an outdated `If-Match` is answered with 412.
+- **Entity tags.** The `ETag` of a skill is its digest in quotes. A change with an outdated `If-Match`, or with `If-None-Match: *`, is answered with 412.
 """
 PAGE = "PageShape_"
 Schema = dict[str, Any]

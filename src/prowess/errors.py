@@ -208,7 +208,7 @@ class DuplicateSkill(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    """The skill is not the one that a request over HTTP names in `If-Match`.
+    """The skill does not fulfil the `If-Match` or `If-None-Match` of a request over HTTP.
 
     `etag` and `version`, the number of a version, are those that it has now.
     """

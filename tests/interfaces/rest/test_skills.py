@@ -175,6 +175,23 @@ def test_a_stale_write_gets_412_with_the_current_version_and_changes_nothing(cli
     assert client.get(place).json()["tags"] == ["x"]
 
 
+@pytest.mark.parametrize("tag", ["*", "its own"])
+def test_a_change_of_only_what_does_not_exist_changes_nothing_that_does(client, tag):
+    made = create(client)
+    place = f"{SKILLS}/{made.json()['slug']}"
+    nothing = {"if-none-match": made.headers["etag"] if tag == "its own" else tag}
+    for answer in (
+        client.put(place, json={"tags": ["x"]}, headers=nothing),
+        client.delete(place, headers=nothing),
+        client.post(f"{place}/rollback", json={"version": 1}, headers=nothing),
+    ):
+        assert (answer.status_code, answer.headers["etag"]) == (412, made.headers["etag"])
+    assert client.put(place, json={"tags": ["x"]}, headers={"if-none-match": '"another"'}).status_code == 200
+    client.delete(place)
+    restored = client.post(f"{place}/rollback", json={"version": 1}, headers={"if-none-match": "*"})
+    assert restored.status_code == 200
+
+
 def test_a_deleted_skill_is_gone_and_its_slug_is_free(client):
     made = create(client)
 

@@ -262,6 +262,7 @@ async def change_skill(id: SkillId, body: SkillChangeBody, request: Request, eng
     With `If-Match`, answers 412 if the skill has another ETag by now. Without it, answers 409 if the skill changes during the request.
     """
     address = await engine.skills.locate(id)
+    await check_none_match(request, engine, address)
     change = SkillChange(
         draft=_draft(body, body.slug), scope=body.scope, enabled=body.enabled, expected=expected_digests(request)
     )
@@ -296,6 +297,7 @@ async def delete_skill(
 ) -> Response:
     """Delete a skill. Its versions are kept, and `rollback` restores it."""
     address = await engine.skills.locate(id)
+    await check_none_match(request, engine, address)
     expected = ""
     if if_match(request):
         if stored:
@@ -327,6 +329,18 @@ def _draft(body: NewSkillBody | SkillChangeBody, slug: str | None) -> SkillDraft
     )
 
 
+async def check_none_match(request: Request, engine: Engine, address: str) -> None:
+    """Raise `PreconditionFailed` if a change names the skill in `If-None-Match`, as `*` names every skill."""
+    if "if-none-match" not in request.headers:
+        return
+    try:
+        now = await engine.skills.row(address)
+    except NotFound:
+        return
+    if is_unchanged(request, now.digest):
+        raise await _precondition_failed(engine, now, f"`If-None-Match` excludes the skill {now.slug!r}, which exists.")
+
+
 async def stale(error: Conflict, request: Request, engine: Engine, address: str) -> Conflict:
     """Return the error for a write that came second: 412 if the request had a condition."""
     if not if_match(request):
@@ -338,11 +352,12 @@ async def stale(error: Conflict, request: Request, engine: Engine, address: str)
     return await _precondition_failed(engine, now)
 
 
-async def _precondition_failed(engine: Engine, now: SkillRow) -> PreconditionFailed:
+async def _precondition_failed(engine: Engine, now: SkillRow, message: str = "") -> PreconditionFailed:
     history = await engine.skills.history(f"{now.scope}:{now.slug}")
+    changed = f"The skill has changed: it is now at version {history[-1].number}, with the ETag {etag(now.digest)}."
     return PreconditionFailed(
-        f"The skill has changed: it is now at version {history[-1].number}, with the ETag {etag(now.digest)}.",
-        hint="Read the skill again, and repeat the change with its new ETag.",
+        message or changed,
+        hint="Read the skill again, and repeat the change with its ETag in `If-Match`.",
         etag=etag(now.digest),
         version=history[-1].number,
     )

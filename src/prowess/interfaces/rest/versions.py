@@ -26,7 +26,14 @@ from prowess.interfaces.rest.request import (
     respond,
     shape_of,
 )
-from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, find_readable, stale
+from prowess.interfaces.rest.skills import (
+    SkillId,
+    WholeSkillShape,
+    WritableScope,
+    check_none_match,
+    find_readable,
+    stale,
+)
 from prowess.skill.edit import FileChange
 from prowess.skill.model import Version
 from prowess.view import to_json
@@ -112,6 +119,7 @@ async def roll_back(id: SkillId, body: RollbackBody, request: Request, engine: W
     With `If-Match`, answers 412 if the skill has another ETag by now.
     """
     address = await engine.skills.locate(id)
+    await check_none_match(request, engine, address)
     expected = expected_digests(request)
     try:
         skill = await engine.skills.rollback(address, body.version, expected=expected, note=body.note)
