@@ -224,7 +224,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
     if not isinstance(named, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Invalid(f"The workspace must be a path, not {type(named).__name__}.")
     folder = expand_user(named)
-    if not str(named) or not folder.is_dir():
+    if not str(named) or not os.path.isdir(folder):  # noqa: PTH112  (False if denied or too long)
         raise Invalid(
             f"The workspace {str(named)!r} is not a folder.",
             hint="Pass an existing folder with `--workspace DIR` or PROWESS_WORKSPACE.",

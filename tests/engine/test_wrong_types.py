@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prowess import Prowess, sync
-from prowess.errors import Invalid
+from prowess.errors import Invalid, ProwessError
 from prowess.run.request import RunRequest
 
 pytestmark = pytest.mark.anyio
@@ -138,3 +138,23 @@ async def test_one_path_is_no_list_of_trusted_folders(folders):
     with pytest.raises(Invalid, match="is one folder, not a list of folders") as raised:
         Prowess.open(trusted_folders=folders)
     assert raised.value.hint == "Pass ['/opt/skills']."
+
+
+TOO_LONG = "a" * 300
+PATHS = {
+    "import": lambda engine: engine.skills.import_path(TOO_LONG),
+    "install": lambda engine: engine.installs.plan(f"./{TOO_LONG}"),
+    "export": lambda engine: engine.skills.export("greeter", TOO_LONG),
+    "prompts": lambda engine: engine.registry.check("prompt", TOO_LONG),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+async def test_a_path_that_the_file_system_cannot_have_is_an_error_of_prowess(engine, name):
+    with pytest.raises(ProwessError, match="File name too long"):
+        await PATHS[name](engine)
+
+
+def test_a_workspace_that_the_file_system_cannot_have_is_not_a_folder():
+    with pytest.raises(Invalid, match="is not a folder"):
+        Prowess.open(TOO_LONG)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
-from prowess.storage.files.atomic_write import write_file, write_folder
+from prowess.storage.files.atomic_write import make_folder, write_file, write_folder
 from prowess.storage.files.skill_paths import find_skills
 
 ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "tar.gz": "tar.gz"}
@@ -55,7 +56,7 @@ def export_skill(
             "--form and --profile cannot be combined.",
             hint="Use --form to convert the skill, or --profile to make it conform to a client.",
         )
-    if folder.exists() and not folder.is_dir():
+    if os.path.lexists(folder) and not os.path.isdir(folder):  # noqa: PTH112  (False if the path is too long)
         raise Invalid(f"{str(folder)!r} is not a folder.", hint="Pass an existing folder.")
     if form in ARCHIVES:
         from prowess.skill.archive import write_archive
@@ -110,7 +111,7 @@ def _write_to(
         return _write_single_file(path, files[0].content, written_as, writing.left_out, replace=replace)
     target = folder / (named or skill.name)
     _check_free(target, replace=replace)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_folder(writing.package, target, replace=replace)
     return ExportResult(path=target, form=written_as, left_out=writing.left_out)
 
@@ -119,14 +120,14 @@ def _write_single_file(
     path: Path, data: bytes, written_as: str, left_out: tuple[Problem, ...], *, replace: bool
 ) -> ExportResult:
     _check_free(path, replace=replace)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_file(path, data, replace=replace)
     return ExportResult(path=path, form=written_as, left_out=left_out)
 
 
 def _check_free(target: Path, *, replace: bool) -> None:
     """Raise `Conflict` if the target exists, and `Refused` if it would be replaced but is not a skill."""
-    if not (target.exists() or target.is_symlink()):
+    if not os.path.lexists(target):
         return
     if not replace:
         raise Conflict(f"{str(target)!r} already exists.", hint="Export to another folder, or add --replace.")

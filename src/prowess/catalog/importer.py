@@ -17,7 +17,7 @@ from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.slug import MAX_NAME_CHARS
 from prowess.skill.validate import ValidationReport, validate
-from prowess.storage.files.skill_paths import find_skills, leaves_project
+from prowess.storage.files.skill_paths import check_exists, find_skills, leaves_project
 from prowess.threads import check_cancelled
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ def find_packages(
     path: Path, limits: Limits = DEFAULT_LIMITS, watch: ProgressCallback = ignore_progress
 ) -> Iterator[FoundPackage]:
     """Yield every skill at or below `path`. One that cannot be read is yielded with its error and does not stop the search."""
-    if not path.exists():
-        raise NotFound(f"{str(path)!r} does not exist.", hint="Pass the path of a skill's folder, file or archive.")
+    check_exists(path, "Pass the path of a skill's folder, file or archive.")
     if path.is_file() and (use := _OTHER_FILES.get(path.name.lower().removesuffix(".json").removesuffix(".yaml"))):
         raise Invalid(f"{str(path)!r} is not a skill.", hint=use)
     targets = _each_once(find_skills(path, limits))

@@ -8,6 +8,7 @@ it; without that, an installed skill is merely found, and nothing of it is used 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -220,7 +221,7 @@ class Installs(Part):
         workspace = self._context.resources.workspace
         # `skills/pdf` is a repository for the skills CLI, even if there is such a folder; say so instead of a failed fetch.
         there = workspace / source
-        if "/" in source and not source.startswith((".", "/", "~")) and "://" not in source and there.exists():
+        if "/" in source and not source.startswith((".", "/", "~")) and "://" not in source and os.path.exists(there):  # noqa: PTH110
             raise NotFound(
                 f"{source[:200]!r} stands for a repository on GitHub, but a folder with that name exists here.",
                 hint=f"For the folder, use ./{source[:200]}; for the repository, github:{source[:200]}.",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from prowess.errors import Invalid, NotFound, Problem
+from prowess.errors import Invalid, Problem
 from prowess.lazy_dataclass import dataclass
 from prowess.paths import real_path
 from prowess.prompts.shelf import EntryKind, RegistryEntry, failed_entry, is_entry_name, read_entry
@@ -21,7 +21,7 @@ from prowess.skill.forms.form import error, too_large_problem
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.safe_read import open_folder, read_regular_file
-from prowess.storage.files.skill_paths import read_error
+from prowess.storage.files.skill_paths import check_exists, read_error
 
 # Files are opened relative to the descriptor of the folder that was listed: a path could lead elsewhere by then.
 
@@ -193,18 +193,14 @@ FILE_ORIGIN = "file"
 def read_entry_files(
     kind: EntryKind, paths: Sequence[Path], limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[RegistryEntry]:
-    """Yield the entries in files and folders; raise `NotFound` for an empty path, `Invalid` for a file of another type.
+    """Yield the entries in files and folders; raise `NotFound` for a path that does not exist, `Invalid` for a file of another type.
 
     A path itself may be a link, because a person chose it; nothing below it may.
     """
     for path in paths:
+        check_exists(path, f"Check the path, or run `prowess {kind}s list`.")
         if path.is_dir():
             yield from FolderShelf(real_path(path), {kind: [""]}, origin=FILE_ORIGIN, limits=limits).entries(kind, "")
-        elif not path.exists():
-            raise NotFound(
-                f"{str(path)!r} does not exist or contains no {kind}s.",
-                hint=f"Check the path, or run `prowess {kind}s list`.",
-            )
         elif not is_entry_name(kind, path.name):
             raise Invalid(f"{str(path)!r} does not have a file name of a {kind}.", hint=_HINTS[kind])
         else:

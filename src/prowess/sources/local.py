@@ -16,7 +16,7 @@ from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, Unreadab
 from prowess.sources.reference import SourceReference
 from prowess.storage.files.safe_read import read_regular_file
 from prowess.storage.files.skill_packages import read_folder, read_path
-from prowess.storage.files.skill_paths import read_error
+from prowess.storage.files.skill_paths import check_exists, read_error
 from prowess.threads import check_cancelled, offload_cancellable
 
 MAX_ENTRIES = 200_000
@@ -30,8 +30,7 @@ async def fetch_local(reference: SourceReference, context: FetchContext, last: S
 
 
 def _fetch(path: Path, context: FetchContext, last: SourceState | None) -> Fetched:
-    if not path.exists():
-        raise NotFound(f"{str(path)!r} does not exist.", hint="Pass the path of a folder, a file or an archive.")
+    check_exists(path, "Pass the path of a folder, a file or an archive.")
     if path.is_dir():
         skills, unreadable = _read_folder(path, context)
     else:

@@ -90,10 +90,22 @@ def _locked_for_writing(path: Path) -> Generator[None]:
             recover_folder(path.parent)  # first, so that restored content is not taken for a free place
             yield
     except OSError as error:
-        raise Unavailable(
-            f"Cannot write {str(path)!r}: {error.strerror or error}.",
-            hint="Check the permissions and the free disk space.",
-        ) from error
+        raise _write_error(path, error) from error
+
+
+def _write_error(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"Cannot write {str(path)!r}: {error.strerror or error}.",
+        hint="Check the path, the permissions and the free disk space.",
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, unless it exists. Raise `Unavailable` if it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _write_error(folder, error) from error
 
 
 def refuse_link(path: Path) -> None:

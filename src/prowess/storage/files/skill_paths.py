@@ -26,7 +26,17 @@ def read_error(path: Path, error: OSError) -> ProwessError:
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{str(path)!r} does not exist.", hint="Check the path.")
     reason = error.strerror or str(error)
-    return Invalid(f"Cannot read {str(path)!r}: {reason}.", hint="Check its permissions and its type.")
+    return Invalid(f"Cannot read {str(path)!r}: {reason}.", hint="Check the path, its permissions and its type.")
+
+
+def check_exists(path: Path, hint: str = "Check the path.") -> None:
+    """Raise `NotFound` if a path does not exist, and `Invalid` if nobody can say, as for one that is too long."""
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise read_error(path, error) from error
+    if not exists:
+        raise NotFound(f"{str(path)!r} does not exist.", hint=hint)
 
 
 def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
@@ -35,6 +45,7 @@ def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
     A folder that is a skill is not searched further. Single files count if they look like a skill. Links are not
     followed, but a link to a skill's folder is yielded, because other installers make them; see `leaves_project`.
     """
+    check_exists(path)
     if path.is_dir():
         try:
             # `_walk` skips folders that cannot be listed; for the folder that the caller named, that is an error.
@@ -43,10 +54,8 @@ def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
             raise read_error(path, error) from error
         budget = _EntryBudget(path)
         yield from _walk(path, limits, budget, MAX_DEPTH)
-    elif path.exists():
-        yield path
     else:
-        raise NotFound(f"{str(path)!r} does not exist.", hint="Check the path.")
+        yield path
 
 
 def leaves_project(link: Path, root: Path) -> bool:
