@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prowess import Prowess, sync
+from prowess.authoring.evals.plan import EvalPlan
 from prowess.errors import Invalid, ProwessError
 from prowess.run.request import RunRequest
 
@@ -158,3 +159,17 @@ async def test_a_path_that_the_file_system_cannot_have_is_an_error_of_prowess(en
 def test_a_workspace_that_the_file_system_cannot_have_is_not_a_folder():
     with pytest.raises(Invalid, match="is not a folder"):
         Prowess.open(TOO_LONG)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, "`target`: Field required"),
+        ({"target": "greeter", "model": "x"}, "`model`: Extra inputs are not permitted"),
+        ({"target": "greeter", "repeats": 0}, "`repeats`: Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_plan_of_an_evaluation_with_wrong_fields_is_refused(fields, told):
+    with pytest.raises(Invalid, match=told) as raised:
+        EvalPlan(**fields)
+    assert "models" in raised.value.hint

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from prowess.authoring.evals.case import Split
+from prowess.errors import Invalid
 
 MAX_REPEATS = 100
 MAX_MODELS = 20
@@ -39,3 +42,15 @@ class EvalPlan(BaseModel):
     """US dollars for the whole run, judges included."""
     cache: bool = True
     """Reuse results of earlier runs."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _raise_invalid(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return read(values)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_input=False, include_context=False)[:3]
+            details = "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}" for fault in faults)
+            raise Invalid(
+                f"The plan of the evaluation is not valid: {details}.", hint=f"Its fields are {', '.join(cls.model_fields)}."
+            ) from error
