@@ -17,7 +17,7 @@ from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.slug import MAX_NAME_CHARS
 from prowess.skill.validate import ValidationReport, validate
-from prowess.storage.files.skill_paths import check_exists, find_skills, leaves_project
+from prowess.storage.files.skill_paths import check_exists, find_skills, leaves_project, no_skill
 from prowess.threads import check_cancelled
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ def find_packages(
         raise Invalid(f"{str(path)!r} is not a skill.", hint=use)
     targets = _each_once(find_skills(path, limits))
     if not targets:
-        raise NotFound(
-            f"No skill found in {str(path)!r}.",
-            hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive. "
+        raise no_skill(
+            path,
+            "A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive. "
             "To import a Markdown file as a skill, pass the path of the file.",
         )
     for done, target in enumerate(targets, start=1):

@@ -16,7 +16,7 @@ from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, Unreadab
 from prowess.sources.reference import SourceReference
 from prowess.storage.files.safe_read import read_regular_file
 from prowess.storage.files.skill_packages import read_folder, read_path
-from prowess.storage.files.skill_paths import check_exists, read_error
+from prowess.storage.files.skill_paths import check_exists, no_skill, read_error
 from prowess.threads import check_cancelled, offload_cancellable
 
 MAX_ENTRIES = 200_000
@@ -42,9 +42,7 @@ def _fetch(path: Path, context: FetchContext, last: SourceState | None) -> Fetch
     if last is not None and last.revision == state.revision:
         return Fetched(state=state, unchanged=True)
     if not skills and not unreadable:
-        raise NotFound(
-            f"No skill found in {str(path)!r}.", hint="A skill is a folder with a SKILL.md, or a .skill or .zip file."
-        )
+        raise no_skill(path, "A skill is a folder with a SKILL.md, or a .skill or .zip file.")
     return Fetched(state=state, skills=tuple(skills), unreadable=tuple(unreadable))
 
 

@@ -275,6 +275,14 @@ def test_rollback_to_a_version_that_never_was_is_not_found(prowess, sample):
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("command", [("import", "exported"), ("add", "./exported", "--list"), ("validate", "exported")])
+def test_a_folder_with_nothing_but_archives_says_to_pass_the_path_of_one(prowess, write_skill, workspace, command):
+    write_skill("tea")
+    assert prowess("export", "tea", "--to", "exported", "--form", "zip").code == 0
+    missed = prowess(*command)
+    assert (missed.code, "exported/tea.zip" in missed.err) == (4, True)
+
+
 def test_a_bad_archive_is_refused_by_the_name_of_its_entry_and_nothing_is_kept(prowess, workspace):
     with zipfile.ZipFile("evil.skill", "w") as archive:
         archive.writestr("good/SKILL.md", "---\nname: good\ndescription: fine so far\n---\n")

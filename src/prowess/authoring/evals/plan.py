@@ -52,5 +52,6 @@ class EvalPlan(BaseModel):
             faults = error.errors(include_url=False, include_input=False, include_context=False)[:3]
             details = "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}" for fault in faults)
             raise Invalid(
-                f"The plan of the evaluation is not valid: {details}.", hint=f"Its fields are {', '.join(cls.model_fields)}."
+                f"The plan of the evaluation is not valid: {details}.",
+                hint=f"Its fields are {', '.join(cls.model_fields)}.",
             ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from prowess.errors import Invalid, NotFound, ProwessError
@@ -37,6 +38,16 @@ def check_exists(path: Path, hint: str = "Check the path.") -> None:
         raise read_error(path, error) from error
     if not exists:
         raise NotFound(f"{str(path)!r} does not exist.", hint=hint)
+
+
+def no_skill(path: Path, hint: str) -> NotFound:
+    """Return the error for a folder or file without a skill. The hint names an archive in the folder, if there is one."""
+    suffixes = (".zip", ".skill", ".tar.gz", ".tgz")
+    with suppress(OSError):
+        archives = sorted(found for found in path.iterdir() if found.name.lower().endswith(suffixes))
+        if archives:
+            hint = f"Archives in a folder are not opened. Pass the path of one, for example {str(archives[0])!r}."
+    return NotFound(f"No skill found in {str(path)!r}.", hint=hint)
 
 
 def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
