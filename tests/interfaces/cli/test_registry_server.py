@@ -89,6 +89,15 @@ def test_publish_shows_dangerous_findings_before_it_asks(prowess: Prowess, skill
     assert "No token for publishing" in refused.err
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_publish_says_that_the_registry_is_an_option(prowess: Prowess, skill: Path, place: int):
+    words: list[object] = [skill]
+    words.insert(place, "http://127.0.0.1:1")
+    refused = prowess("registry", "publish", *words)
+    assert (refused.code, refused.out) == (2, "")
+    assert "The registry is an option: --to http://127.0.0.1:1" in refused.err
+
+
 def test_publish_names_files_with_keys_before_it_asks(prowess: Prowess, skill: Path):
     (skill / ".env").write_text("OPENAI_API_KEY=sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH\n")
     refused = prowess("registry", "publish", skill, "--to", "http://127.0.0.1:1")

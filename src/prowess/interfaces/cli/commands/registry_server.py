@@ -25,7 +25,7 @@ from prowess.sources.signature import public_key, sign
 from prowess.storage.secret_file import read_secret, read_token_file
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
     from prowess.open import Prowess
     from prowess.skill.package import Package
@@ -163,6 +163,8 @@ def publish_command(
     SLUG is an available skill in a folder; PATH is a skill, or a folder of skills. Name and version are those in the
     skill. A version never changes: to publish other files, raise the version.
     """
+    if address := next((target for target in targets if "://" in target), ""):
+        raise click.UsageError(f"The registry is an option: --to {one_line(address)}")
     paths = _find_paths(targets, cli)
     packages = [package for path in paths for package in _check_packages(path, cli)]
     private_key = _read_key(key_file)
@@ -368,7 +370,9 @@ def _read_key(path: str | None) -> str:
     return found
 
 
-def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[Publisher], Awaitable[Any]]], Any]:
+def _prepare_publisher(
+    url: str, token_file: str | None
+) -> Callable[[Callable[[Publisher], Coroutine[Any, Any, Any]]], Any]:
     """Return a function that runs work with the chosen registry. Raise `Invalid` if its URL or the token is missing."""
     import asyncio
 
@@ -386,14 +390,7 @@ def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[
             hint="Set PROWESS_REGISTRY_TOKEN, or use --token-file. The operator of the registry creates tokens.",
         )
     publisher = Publisher(GuardedHttpClient(), chosen, token)
-
-    def run(work: Callable[[Publisher], Awaitable[Any]]) -> Any:
-        async def main() -> Any:
-            return await work(publisher)
-
-        return asyncio.run(main())
-
-    return run
+    return lambda work: asyncio.run(work(publisher))
 
 
 def _shown(result: dict[str, Any]) -> str:
