@@ -144,7 +144,7 @@ class Installs(Part):
 
         self._context.actor.require("skills.read")
         installation = await offload(self._open, user)
-        known = await offload(lambda: installation.find(names))
+        known = await offload(self._find, installation, names)
         groups: dict[tuple[str, str], list[KnownSkill]] = {}
         for skill in known:
             groups.setdefault(source_of(skill), []).append(skill)
@@ -174,11 +174,18 @@ class Installs(Part):
         user: bool = False,
         step: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> list[UpdateStatus]:
-        """Return how installed skills compare with their sources. Changes nothing."""
+        """Return how installed skills compare with their sources, and those from registries with them. Changes nothing."""
+        from prowess.engine.registries import Registries
         from prowess.engine.update_check import list_status
 
-        plan = await self.plan_update(names, user=user, step=step)
-        return list_status(plan, await offload(lambda: self._open(user).find(names)))
+        installation = await offload(self._open, user)
+        from_registries = await Registries(self._context).outdated(names)
+        left = [name for name in names if name not in {status.name for status in from_registries}]
+        if names and not left:
+            return from_registries
+        plan = await self.plan_update(left, user=user, step=step)
+        found = list_status(plan, await offload(lambda: installation.find(left)))
+        return sorted([*found, *from_registries], key=lambda status: status.name)
 
     async def remove(
         self, names: Sequence[str], *, agents: Sequence[str] = (), user: bool = False, discard_changes: bool = False
@@ -294,6 +301,20 @@ class Installs(Part):
             self._context.catalog.stores()
         gate.end(actor, "delete", names=[skill.name for skill, _ in removed])
         return [RemovedSkill(name=skill.name, paths=tuple(map(str, paths))) for skill, paths in removed]
+
+    def _find(self, installation: Installation, names: Sequence[str]) -> list[KnownSkill]:
+        """Return installed skills by their names. The error for a skill from a registry names the command that updates it."""
+        try:
+            return installation.find(names)
+        except NotFound as error:
+            for name in names:
+                outline = self._context.catalog.outline(name)
+                if outline and outline.provenance.source_type == "marketplace" and not outline.provenance.source_id:
+                    page = outline.provenance.source_url
+                    raise NotFound(
+                        error.message, hint=f"It is from a registry: prowess registry install {page}"
+                    ) from None
+            raise
 
     def _check_installed(self, installation: Installation, names: Sequence[str]) -> None:
         """Raise `NotFound` for a name that is not installed; for another skill, with the command that deletes it."""

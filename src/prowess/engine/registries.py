@@ -21,7 +21,7 @@ from prowess.engine.registry_results import (
     redact_hit,
 )
 from prowess.engine.sessions import Sessions
-from prowess.errors import Conflict, Invalid, ProwessError, Refused
+from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
 from prowess.policy.roles import find_role
 from prowess.policy.subject import Subject
 from prowess.skill.model import Provenance, Scope, Skill
@@ -32,10 +32,12 @@ from prowess.threads import offload, offload_to_completion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prowess.engine.update_check import UpdateStatus
     from prowess.net.request import HttpClient
     from prowess.policy.actor import Actor
     from prowess.policy.organization import OrgPolicy
     from prowess.session.session import Session
+    from prowess.skill.outline import SkillOutline
     from prowess.skill.package import Package
     from prowess.sources.registries.registry import Registry, RegistryEntry
 
@@ -47,6 +49,8 @@ Its files are kept with the request for an approval, so a small limit also bound
 _SEARCHED = 50
 """How many results a registry is asked for. More than are shown, because they are ranked here."""
 _TRENDING = 100
+_AT_ONCE = 4
+"""How many skills are fetched at the same time."""
 
 
 class Registries(Part):
@@ -163,6 +167,44 @@ class Registries(Part):
             sync_etag=fetched.etag or None,
         )
         return await offload_to_completion(install_package, self._context, fetched.package, provenance, chosen)
+
+    async def outdated(self, names: Sequence[str] = ()) -> list[UpdateStatus]:
+        """Return how the skills that were installed from registries compare with them, or those with these slugs. Changes nothing."""
+        from prowess.engine.update_check import UpdateStatus
+        from prowess.sources.registries.table import find_registry_skill
+
+        installed = await offload(self._list_installed, names)
+        if not installed:
+            return []
+        _, client = await offload(self._permit)
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def compare(skill: SkillOutline) -> UpdateStatus:
+            url, before = skill.provenance.source_url or "", skill.provenance.source_ref or skill.digest
+            known = UpdateStatus(name=skill.slug, status="current", source=url, registry=True, installed=before)
+            try:
+                async with slots:
+                    named = find_registry_skill(url, self._context.resources.registries(), client)
+                    now = await named.registry.download(named.id)
+            except NotFound:
+                return replace(known, status="gone")
+            except ProwessError as error:
+                return replace(known, status="unknown", problem=error.message)
+            status = "current" if now.package.digest == skill.digest else "outdated"
+            return replace(known, status=status, latest=now.revision or now.package.digest)
+
+        return await asyncio.gather(*map(compare, installed))
+
+    def _list_installed(self, names: Sequence[str]) -> list[SkillOutline]:
+        """Return the skills that were installed from a registry, and not by a source that keeps them up to date."""
+        cards = self._context.catalog.cards()
+        slugs = [card.slug for card in cards if card.source == "community" and (not names or card.slug in names)]
+        found = [outline for slug in slugs if (outline := self._context.catalog.outline(slug))]
+        return [
+            outline
+            for outline in found
+            if outline.provenance.source_type == "marketplace" and not outline.provenance.source_id
+        ]
 
     def _check_slug(self, package: Package, slug: str) -> None:
         found = accepted_skill(accept(package, self._context.resources.limits))[0].slug

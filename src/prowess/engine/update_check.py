@@ -31,6 +31,8 @@ class UpdateStatus:
     """The commit, or the digest of the files where there is none."""
     latest: str = ""
     problem: str = ""
+    registry: bool = False
+    """True for a skill in the catalog that was installed from a registry; `source` is its page."""
 
 
 def source_of(skill: KnownSkill) -> tuple[str, str]:

@@ -95,3 +95,20 @@ def test_install_needs_a_look_first_and_takes_exactly_that(prowess: Prowess, reg
     assert prowess("registry", "install", "a/b/other", "--yes").code == 0
     # A text with control characters is no skill.
     assert "not" in prowess("registry", "install", POSTGRES, "--yes").err
+
+
+def test_outdated_compares_skills_from_a_registry_with_it(prowess: Prowess, registry: SkillsShStub):
+    registry.add("a/b/lock-waits")
+    assert prowess("registry", "install", "a/b/lock-waits", "--yes").code == 0
+    current = prowess("outdated")
+    assert (current.code, "current" in current.out) == (0, True)
+    registry.add("a/b/lock-waits", files={"SKILL.md": skill_md("lock-waits", body="Look at the locks first.")})
+    outdated = prowess("outdated", "lock-waits")
+    assert (outdated.code, "prowess registry install SOURCE" in outdated.out) == (1, True)
+    [row] = prowess("outdated", "--json").json
+    assert (row["name"], row["status"], row["registry"]) == ("lock-waits", "outdated", True)
+    assert f"prowess registry install {row['source']}" in prowess("update", "lock-waits").err
+    assert prowess("registry", "install", row["source"], "--yes").code == 0
+    assert prowess("outdated").code == 0
+    registry.skills.clear()
+    assert (prowess("outdated").code, prowess("outdated", "--json").json[0]["status"]) == (1, "gone")

@@ -68,7 +68,7 @@ def remove_command(
 @_global_option
 @common_options
 def outdated_command(names: tuple[str, ...], is_global: bool, cli: Cli) -> None:
-    """List how installed skills compare with their sources. Changes nothing.
+    """List how installed skills compare with their sources, and with registries. Changes nothing.
 
     The exit code is 1 if a skill has an update or its source no longer has it, and 7 if a source cannot be reached.
     """
@@ -88,8 +88,11 @@ def outdated_command(names: tuple[str, ...], is_global: bool, cli: Cli) -> None:
         empty="No skills are installed from a source here. Add some with `prowess add SOURCE`.",
     )
     states = {row.status for row in found}
-    if has_table and "outdated" in states:
+    outdated = {row.registry for row in found if row.status == "outdated"} if has_table else set[bool]()
+    if False in outdated:
         click.echo("Run `prowess update` to see what changed, and to update.")
+    if True in outdated:
+        click.echo("Run `prowess registry install SOURCE` to review and replace a skill from a registry.")
     if states & {"outdated", "gone"}:
         raise click.exceptions.Exit(OUTDATED)
     if "unknown" in states:
