@@ -113,7 +113,7 @@ def test_functions_and_methods_that_do_not_exist_are_warnings_with_their_lines()
     assert [(one.code, one.line, one.hint) for one in problems if one.code.startswith("template-")] == [
         ("template-unknown-function", 2, "Did you mean 'range'?"),
         ("template-unknown-method", 2, "Use the filter: `| upper`."),
-        ("template-unknown-method", 2, "docs/templates.md lists the methods."),
+        ("template-unknown-method", 2, "Use a filter, or a method of a Python list or dict."),
     ]
 
 

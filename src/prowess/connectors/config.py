@@ -152,7 +152,7 @@ def parse_config(name: str, value: object) -> ConnectorConfig:
         ]
         raise Invalid(
             f"The connector {name!r} is not valid: {' '.join(problem.message for problem in problems)}",
-            hint="See docs/connectors.md for the fields.",
+            hint=f"The fields of a connector are {', '.join(ConnectorConfig.model_fields)}.",
             problems=problems,
         ) from None
 

@@ -280,7 +280,7 @@ def _include(found: RenderFault) -> ProwessError:
 
 def _unknown(found: RenderFault) -> ProwessError:
     message = f"Unknown filter, test, function or method{found.where}: {found.detail}."
-    return template_error("template-unknown", message, "See docs/templates.md for the supported features.", found.line)
+    return template_error("template-unknown", message, "`prowess validate` on the skill names what exists.", found.line)
 
 
 def _value(found: RenderFault) -> ProwessError:

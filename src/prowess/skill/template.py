@@ -17,7 +17,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.skill.limits import KIB
 from prowess.skill.text.hidden import quote_source
 
-TEMPLATE_HINT = "Fix the template; docs/templates.md describes the syntax."
+TEMPLATE_HINT = "Fix the template. `{{ name }}` inserts an input."
 
 
 def syntax_error(reason: str, line: int | None = None) -> Invalid:

@@ -358,7 +358,7 @@ class Evals:
         return actor.organization, actor.visible_user
 
 
-_FIX_EVALS = "Correct the file, then run the command again. docs/evals.md describes the format."
+_FIX_EVALS = "Correct the file, then run the command again."
 
 
 def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:

@@ -137,7 +137,7 @@ def refuse_too_few(purpose: str, have: Sequence[int], need: Sequence[int], what:
     more = ", or let people run the skill: inputs of live runs are used too" if what == "cases" else ""
     raise Refused(
         f"Too few {what} to {purpose}: {counts}.",
-        hint=f"Add about {missing} {what} to {where}{more}. See docs/optimizing.md.",
+        hint=f"Add about {missing} {what} to {where}{more}.",
     )
 
 

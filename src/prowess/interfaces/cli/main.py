@@ -134,7 +134,7 @@ _ADVICE = {
     "status": "Run `prowess doctor`.",
     "publish": "Run `prowess registry publish SLUG`.",
     "test": "Run `prowess eval triggers SLUG` for its trigger queries, or `prowess eval run SLUG` for its eval cases.",
-    "config": "Run `prowess policy` for the policy. Everything else is set by environment variables (docs/settings.md).",
+    "config": "Run `prowess policy` for the policy. Everything else is set by environment variables, which the options of commands name.",
     "login": "Set PROWESS_TOKEN, or pass `--token-file FILE`, to use a server with `prowess --server URL`.",
 }
 
@@ -245,7 +245,7 @@ EXAMPLES = (
     envvar="PROWESS_SERVER",
     default="",
     metavar="URL",
-    help="Use the skills of this server (see docs/client.md).",
+    help="Use the skills of this server, not those of this machine.",
 )
 @click.option("--token-file", metavar="FILE", help="File with the token for the server (default: PROWESS_TOKEN).")
 @click.version_option(None, "-V", "--version", package_name="prowess", message="prowess %(version)s")

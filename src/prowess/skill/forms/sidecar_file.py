@@ -152,7 +152,7 @@ def _field_problem(where: tuple[str, ...], kind: str, message: str, known: Itera
     field = ".".join(where)
     if kind == "extra_forbidden":
         return unknown_field_problem(field, where[-1], known, line)
-    hint = "See docs/forms.md for the fields of agents/prowess.yaml."
+    hint = f"Correct it. Until then, {where[0]!r} is ignored."
     return error("sidecar-invalid", f"{SIDECAR}: {field}: {message}.", hint, field=field, line=line)
 
 

@@ -85,7 +85,10 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
     unknown = find_unknown_names(template.content) if template.syntax == "jinja" else {}
     for (what, name), line in unknown.items():
         message = f"The template uses the {what} {quote_source(name)}, which does not exist."
-        hint = did_you_mean(name, TEMPLATE_NAMES[what]) or f"docs/templates.md lists the {what}s."
+        names = f"Use one of: {', '.join(sorted(TEMPLATE_NAMES[what]))}."
+        if what == "method":
+            names = "Use a filter, or a method of a Python list or dict."
+        hint = did_you_mean(name, TEMPLATE_NAMES[what]) or names
         if what == "method" and name in TEMPLATE_NAMES["filter"]:
             hint = f"Use the filter: `| {name}`."
         where = line if own_file else None

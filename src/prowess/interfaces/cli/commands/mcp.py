@@ -307,7 +307,8 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
         click.echo(f"The client cannot start the server yet: {error.message} {error.hint}", err=True)
     if os.environ.get("PROWESS_SERVER"):
         click.echo(
-            "The entry serves the skills of this machine, not those of PROWESS_SERVER. docs/mcp.md has an entry for a server.",
+            "The entry serves the skills of this machine, not those of PROWESS_SERVER. Add a server to the client "
+            "by its address with /mcp at the end, and a token in the header Authorization.",
             err=True,
         )
     if program != [ENTRY_NAME]:
