@@ -163,6 +163,15 @@ def test_a_diff_tells_every_kind_of_change():
     assert diff_packages(before, before) == []
 
 
+def test_a_moved_file_is_shown_in_full_at_its_new_path_only():
+    before = Package.of_texts("a", {"notes/old.md": "One.\n", "empty.md": "", "gone.md": "Gone.\n"})
+    after = Package.of_texts("a", {"scripts/new.sh": "One.\n", "blank.md": ""})
+    changes = {change.path: change.text for change in diff_packages(before, after)}
+    assert changes["notes/old.md"] == "moved to scripts/new.sh\n"
+    assert "+One." in changes["scripts/new.sh"]
+    assert (changes["empty.md"], "-Gone." in changes["gone.md"]) == ("", True)
+
+
 def test_a_comparison_is_cut_short_where_a_few_lines_repeat_in_another_order():
     # Without a limit this takes many minutes, and no person could wait for the question that shows it.
     forwards, backwards = ("".join(f"{sign * number % 101}\n" for number in range(20_000)) for sign in (1, -1))

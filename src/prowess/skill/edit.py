@@ -34,11 +34,23 @@ class FileChange(FrozenModel):
 
 
 def diff_packages(before: Package, after: Package) -> list[FileChange]:
-    """Return every difference between two packages, sorted by path."""
+    """Return every difference between two packages, sorted by path.
+
+    A file that was only moved is shown in full at its new path: there, its text may be code that somebody has to accept.
+    """
     paths = sorted({*before.paths, *after.paths})
     left = _StepsLeft(_MAX_DIFF_STEPS)
-    changes = (_compare_file(path, before.get(path), after.get(path), left) for path in paths)
-    return [change for change in changes if change is not None]
+    added = {
+        file.content: file.path for file in reversed(after.files) if file.content and before.get(file.path) is None
+    }
+    changes: list[FileChange] = []
+    for path in paths:
+        old, new = before.get(path), after.get(path)
+        if old is not None and new is None and old.content in added:
+            changes.append(FileChange(path=path, change="removed", text=f"moved to {added[old.content]}\n"))
+        elif change := _compare_file(path, old, new, left):
+            changes.append(change)
+    return changes
 
 
 @dataclass(slots=True)
