@@ -193,6 +193,21 @@ def test_a_file_of_the_runs_own_folder_is_there_until_the_run_has_ended(served, 
     assert call.notes.receipt.as_json()["touched"] == {}
 
 
+def test_files_that_go_with_the_private_folder_unused_are_named_in_the_log(served, tmp_path):
+    async def call(*wanted: str) -> list[str]:
+        async with served(roots=(Root(name="out", path=tmp_path, writable=True),)).opened() as context:
+            functions = context.functions()
+            for path in ("out/kept.md", "report.md", "scratch.md"):
+                await functions["write_file"](path, "x")
+            for path in wanted:
+                await functions["read_file"](path)
+        return context.log_lines
+
+    [line] = asyncio.run(call("scratch.md"))
+    assert "which is deleted now: report.md. To keep files" in line
+    assert asyncio.run(call("scratch.md", "report.md")) == []
+
+
 def test_the_runs_own_folder_is_gone_also_where_the_run_fails(served, temporary):
     context = served()
 

@@ -43,12 +43,17 @@ class RunFiles:
         self._own: Path | None = None
         self._sizes: dict[tuple[str, ...], int] = {}
         self._is_closed = False
+        self.unread: dict[tuple[str, ...], str] = {}
+        """The paths of files in the call's own folder that were written and not read since."""
 
     def read(self, path: str) -> tuple[FileLocation, bytes]:
         """Return where a file is, and its content."""
         with self._lock:
             place = self._folders().to_read(path)
-            return place, place.read()
+            content = place.read()
+            if not place.root.name:
+                self.unread.pop(place.names, None)
+            return place, content
 
     def write(self, path: str, content: bytes) -> FileLocation:
         """Write a file, completely or not at all."""
@@ -67,6 +72,7 @@ class RunFiles:
                 )
             place.write(content)
             self._sizes[place.names] = len(content)
+            self.unread[place.names] = path
             return place
 
     def close(self) -> None:
@@ -185,10 +191,21 @@ class FunctionContext:
         try:
             yield self
         finally:
+            await self._warn_about_lost_files()
             self._is_closed = True
             # Most functions use no file, and then closing neither waits nor touches the disk.
             if self._files:
                 await offload_to_completion(self._run_files.close)
+
+    async def _warn_about_lost_files(self) -> None:
+        """Log which files go with the call's own folder although nothing has used them."""
+        lost = [*self._run_files.unread.values()]
+        if lost:
+            names = ", ".join(lost[:3]) + f" and {len(lost) - 3} more" * (len(lost) > 3)
+            await self.log(
+                f"Warning: written to the private folder of this run, which is deleted now: {names}. To keep files, "
+                "write them to a folder that the manifest lists under `roots`, such as `rw:reports`."
+            )
 
     def _check_open(self) -> None:
         if self._is_closed:
