@@ -11,7 +11,7 @@ import pytest
 from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.directory_store import DirectoryStore
 from prowess.catalog.version_log import MemoryVersions
-from prowess.errors import Unavailable
+from prowess.errors import Refused, Unavailable
 from prowess.skill.limits import Limits
 from prowess.storage.files import safe_read
 
@@ -237,3 +237,16 @@ def test_a_log_that_fails_leaves_the_skills_readable_and_nothing_is_written(root
             write()
     assert store.get_skill_by_name("tidy") == skill
     assert [path.name for path in root.iterdir()] == ["tidy"]
+
+
+def test_a_skill_that_is_a_git_repository_is_edited_with_its_history_and_not_deleted(store, root):
+    put(root / "tidy", "tidy")
+    (root / "tidy/.git").mkdir()
+    (root / "tidy/.git/HEAD").write_text("ref")
+    skill = store.get_skill_by_name("tidy")
+    with pytest.raises(Refused, match="is a git repository"):
+        store.delete_skill(skill.id)
+    assert store.versions("tidy") == []
+    store.update_skill(skill.model_copy(update={"description": "Other."}))
+    assert "Other." in (root / "tidy/SKILL.md").read_text()
+    assert (root / "tidy/.git/HEAD").read_text() == "ref"

@@ -214,6 +214,17 @@ def test_removing_a_skill_of_the_skills_cli_keeps_another_folder_of_that_name_un
     assert not own.exists()
 
 
+def test_a_repository_in_the_folder_of_an_installed_skill_is_removed_only_on_request(project):
+    project.install([make()])
+    (project.base.shared / "pdf/.git").mkdir()
+    with pytest.raises(Conflict, match="edited"):
+        project.remove(["pdf"])
+    project.install([make(text="New.")], discard_changes=True)
+    assert (project.base.shared / "pdf/.git").is_dir()
+    project.remove(["pdf"], discard_changes=True)
+    assert everything(project.base) == {}
+
+
 def test_edited_files_are_replaced_only_on_request(project):
     project.install([make()])
     document = project.base.shared / "pdf/SKILL.md"

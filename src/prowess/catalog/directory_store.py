@@ -322,12 +322,15 @@ class DirectoryStore(EditableStore):
                 raise unknown_id("skill", skill_id, self.location)
             if expected is not None and disk_skill.digest != expected:
                 raise digest_conflict(disk_skill.slug, expected, disk_skill.digest)
+            # The served one last: if this is interrupted, the skill is still where it was.
+            copies = [*self._index.copies(disk_skill), disk_skill]
+            for copy in copies:
+                self._writer.check_removable(copy)
             package = self._writer.record_manual_changes(disk_skill)
             form = accept(package, self.limits).form
             # The version first: if the log fails, nothing is removed.
             self._log.append(disk_skill.slug, package, form=form, change="delete", actor=actor, note=note)
-            # The served one last: if this is interrupted, the skill is still where it was.
-            for copy in [*self._index.copies(disk_skill), disk_skill]:
+            for copy in copies:
                 self._writer.remove(copy)
 
     def _save_one(self, package: Package, actor: str, *, replace: bool) -> SaveResult:

@@ -177,6 +177,15 @@ class FolderWriter:
         self._tree.scan_written(str(target))
         return version
 
+    def check_removable(self, disk_skill: DiskSkill) -> None:
+        """Raise `Refused` if a skill's folder is a git repository: only its files are kept as a version, not its history."""
+        path = self._removable_path(disk_skill)
+        if os.path.lexists(path / ".git"):
+            raise Refused(
+                f"{str(path)!r} is a git repository, so deleting the skill would delete its history, too.",
+                hint="If you do not need it, remove the folder `.git` and try again.",
+            )
+
     def remove(self, disk_skill: DiskSkill) -> None:
         """Remove a skill with its files."""
         remove_path(self._removable_path(disk_skill), self._root)

@@ -126,7 +126,8 @@ def look_at(
         return "ours" if place.path != shared and leads == os.path.realpath(shared) else "foreign"
     digest = read_digest(place.path)
     is_new = bool(digest) and digest == new_digest
-    if (digest and digest == known) or (recorded and is_new):
+    # A repository in the folder is the work of a person, although it is no part of the skill.
+    if ((digest and digest == known) or (recorded and is_new)) and not os.path.lexists(place.path / ".git"):
         return "ours"
     if recorded and place.path.is_dir():
         return "edited"

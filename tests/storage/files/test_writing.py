@@ -76,6 +76,17 @@ def test_replacing_leaves_nothing_of_the_old(tmp_path):
 
 
 @pytest.mark.usefixtures("either_way")
+def test_replacing_keeps_what_tools_keep_in_the_folder(tmp_path):
+    write_folder(package(old="1"), tmp_path / "tidy", replace=False)
+    put(tmp_path / "tidy", {".git/HEAD": "ref", "node_modules/a.js": "a"})
+    write_folder(package(new="2"), tmp_path / "tidy", replace=True)
+    assert read_folder(tmp_path / "tidy") == package(new="2")
+    assert (tmp_path / "tidy/.git/HEAD").read_text() == "ref"
+    assert (tmp_path / "tidy/node_modules/a.js").read_text() == "a"
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.usefixtures("either_way")
 def test_writing_through_a_link_is_refused_and_what_it_leads_to_stays(tmp_path):
     put(tmp_path / "elsewhere", {"keep.md": "k"})
     (tmp_path / "tidy").symlink_to(tmp_path / "elsewhere")
@@ -142,6 +153,7 @@ def test_what_is_staged_and_not_placed_leaves_nothing(tmp_path):
 def test_a_replacement_that_fails_half_way_puts_the_old_back(tmp_path, monkeypatch):
     monkeypatch.setattr(rename, "exchange", lambda *_: False)
     write_folder(package(), tmp_path / "tidy", replace=False)
+    put(tmp_path / "tidy", {".git/HEAD": "ref"})
     real = Path.rename
 
     def fail(self, target):
@@ -154,6 +166,7 @@ def test_a_replacement_that_fails_half_way_puts_the_old_back(tmp_path, monkeypat
         write_folder(package(a="2"), tmp_path / "tidy", replace=True)
     monkeypatch.undo()
     assert read_folder(tmp_path / "tidy") == package()
+    assert (tmp_path / "tidy/.git/HEAD").read_text() == "ref"
     assert leftovers(tmp_path) == []
 
 
@@ -173,6 +186,34 @@ def test_recovery_brings_back_what_was_about_to_be_replaced(tmp_path):
     assert read_folder(tmp_path / "tidy").paths == ("SKILL.md",)
     assert (tmp_path / "tidy/SKILL.md").read_text() == SKILL
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_recovery_brings_back_a_repository_that_was_on_its_way(tmp_path, in_place):
+    dead = killed_half_way(tmp_path, {"old": "tidy", "target": "tidy"}, {"SKILL.md": SKILL})
+    put(dead, {"new/.git/HEAD": "ref"})
+    if in_place:
+        (dead / "old").rename(tmp_path / "tidy")
+    recover_folder(tmp_path)
+    assert (tmp_path / "tidy/SKILL.md").read_text() == SKILL
+    assert (tmp_path / "tidy/.git/HEAD").read_text() == "ref"
+    assert leftovers(tmp_path) == []
+
+
+def test_a_forged_journal_takes_nothing_from_behind_a_link_and_puts_nothing_there(tmp_path):
+    root = put(tmp_path / "root", {"tidy/SKILL.md": SKILL})
+    put(tmp_path / "elsewhere", {".git/HEAD": "ref"})
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    for number, old in enumerate(("tidy", "link")):
+        folder = put(root / f"{TEMP_PREFIX}{number}", {"journal.json": json.dumps({"old": old, "target": old})})
+        if old == "tidy":
+            (folder / "new").symlink_to(tmp_path / "elsewhere")
+        else:
+            put(folder, {"new/node_modules/a": "x"})
+    recover_folder(root)
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == [".git"]
+    assert sorted(path.name for path in (root / "tidy").iterdir()) == ["SKILL.md"]
+    assert leftovers(root) == []
 
 
 def test_recovery_leaves_what_is_new_in_its_place(tmp_path):

@@ -18,6 +18,7 @@ from typing import Any
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.paths import real_path
+from prowess.skill.filenames import is_ignored
 from prowess.skill.package import File, Package, check_path
 from prowess.storage.files.folder_lock import lock_folder
 from prowess.storage.files.skill_paths import TEMP_PREFIX
@@ -151,22 +152,37 @@ class Stage:
         sync_folder(target.parent)
 
     def replace(self, target: Path, old: Path | None = None) -> None:
-        """Replace what is at `target`; or move to a free `target` and remove `old`."""
+        """Replace what is at `target`; or move to a free `target` and remove `old`.
+
+        What tools keep in a folder, such as `.git`, moves along: it is no part of the content.
+        """
         old = old or target
         refuse_link(old)
-        if old != target or not exchange(str(self._new), str(target)):
-            self._replace_in_two_steps(target, old)
+        kept = _tool_entries(old)
+        if kept:
+            self._write_journal(target, old)
+        try:
+            _move_entries(kept, self._new)
+            if old != target or not exchange(str(self._new), str(target)):
+                self._replace_in_two_steps(target, old)
+        except BaseException:  # also an interrupt: the temporary folder is removed
+            _move_entries(_tool_entries(self._new), old)
+            raise
         sync_folder(target.parent)
+
+    def _write_journal(self, target: Path, old: Path) -> None:
+        """Record where things belong. If this process is killed, the next writer reads it, and moves them back."""
+        root = self._folder.parent
+        journal = {"old": str(old.relative_to(root)), "target": str(target.relative_to(root))}
+        if not os.path.lexists(self._folder / _JOURNAL):
+            _write(self._folder / _JOURNAL, json.dumps(journal).encode(), 0o600)
+            sync_folder(self._folder)
 
     def _replace_in_two_steps(self, target: Path, old: Path) -> None:
         if old != target and os.path.lexists(target):
             raise Conflict(f"{str(target)!r} already exists.", hint="Move it away.")
-        root = self._folder.parent
-        # Between the two renames neither the old nor the new is in place. If this process is killed there, the next
-        # writer reads the journal and moves the old content back.
-        journal = {"old": str(old.relative_to(root)), "target": str(target.relative_to(root))}
-        _write(self._folder / _JOURNAL, json.dumps(journal).encode(), 0o600)
-        sync_folder(self._folder)
+        # Between the two renames neither the old nor the new is in place.
+        self._write_journal(target, old)
         old.rename(self._old)
         try:
             self._new.rename(target)
@@ -174,6 +190,19 @@ class Stage:
             self._old.rename(old)
             raise
         sync_folder(old.parent)
+
+
+def _tool_entries(folder: Path) -> list[Path]:
+    """Return what tools keep at the top of a folder, such as `.git`; nothing for a link or a file."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return [entry for entry in folder.iterdir() if is_ignored(entry.name)]
+
+
+def _move_entries(entries: list[Path], folder: Path) -> None:
+    for entry in entries:
+        if not os.path.lexists(folder / entry.name):
+            entry.rename(folder / entry.name)
 
 
 def remove_path(path: Path, parent: Path) -> None:
@@ -205,17 +234,19 @@ def recover_folder(root: Path) -> int:
 def _restore_old(root: Path, folder: Path) -> bool:
     """Move the old content back if a replacement was interrupted; return True if the temporary folder can be deleted."""
     journal = _read_journal(folder / _JOURNAL)
-    if journal is None or not os.path.lexists(folder / "old"):
+    if journal is None:
         return True
     old, target = root / journal[0], root / journal[1]
-    inside = all(real_path(path.parent).is_relative_to(real_path(root)) for path in (old, target))
-    # If something is in place, the replacement was complete, or another program wrote there since: the old is obsolete.
-    if not inside or os.path.lexists(target) or os.path.lexists(old):
+    if not all(real_path(path.parent).is_relative_to(real_path(root)) for path in (old, target)):
         return True
     try:
-        old.parent.mkdir(parents=True, exist_ok=True)
-        (folder / "old").rename(old)
-        sync_folder(old.parent)
+        # If something is in place, the replacement was complete, or another program wrote there since: the old is obsolete.
+        if os.path.lexists(folder / "old") and not (os.path.lexists(target) or os.path.lexists(old)):
+            old.parent.mkdir(parents=True, exist_ok=True)
+            (folder / "old").rename(old)
+            sync_folder(old.parent)
+        if old.is_dir() and not old.is_symlink():
+            _move_entries(_tool_entries(folder / "new"), old)
     except OSError:
         return False  # kept until a later writer can move it back
     return True
