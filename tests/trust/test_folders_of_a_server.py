@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prowess.errors import NotFound, Refused
+from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
+from prowess.skill.draft import SkillDraft
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +43,21 @@ async def test_a_member_sees_the_skills_of_the_workspace_and_changes_none(place,
         assert (folder / "SKILL.md").read_bytes() == before
         await prowess.skills.delete("shared")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_a_member_stores_no_skill_in_the_workspace(place, channel):
+    async with place.open() as prowess:
+        member = prowess.as_actor(replace(MEMBER, channel=channel)).skills
+        draft = SkillDraft(content=document("Mine."))
+        with pytest.raises(Invalid, match="cannot be imported into the workspace scope") as refused:
+            await member.create_document(draft, scope="workspace")
+        assert refused.value.hint == "Use one of these scopes: user, org, account."
+        stored = await member.create_document(draft, scope="org")
+        assert (await member.fork(stored.slug, scope="user")).scope == "user"
+        with pytest.raises(Invalid):
+            await member.fork(stored.slug, scope="workspace")
+    assert list(place.workspace.rglob("*.db")) == []
 
 
 async def test_a_member_does_not_see_the_skills_in_the_operators_home(place):

@@ -151,7 +151,7 @@ class SkillWriter:
         return self._save(action, subject, store, reading, note, expected=expected or None, diff=diff)
 
     def _default_scope(self) -> Scope:
-        """Return the workspace, or without one the organization. What an agent writes there is for its user alone."""
+        """Return the workspace, or on a server the organization. What an agent writes there is for its user alone."""
         try:
             self._context.resources.writable("workspace")
         except Invalid:

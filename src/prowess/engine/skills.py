@@ -299,7 +299,7 @@ class Skills(Part):
     async def create(self, skill: Skill, *, scope: Scope | None = None, note: str = "") -> Skill:
         """Store a new skill. Raise `DuplicateSkill` if the slug is taken.
 
-        The default scope is the workspace. On a server without one, it is the organization; for an agent, its user.
+        The default scope is the workspace. For an organization of a server, it is the organization; for an agent, its user.
         """
         return await offload(lambda: self._writer.create(skill, scope, note))
 

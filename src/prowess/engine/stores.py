@@ -121,14 +121,20 @@ class Stores:
 
     def writable(self, scope: Scope) -> Store:
         """Return the store that keeps new skills of a scope. Its database is created when something is written."""
-        url = self.places.database_urls.get(scope)
-        if url is None or (scope == "user" and self.user is None):
+        # The workspace of a server is a folder of its operator, in which its organizations write nothing.
+        scopes = [name for name in self.places.database_urls if not (self.organization and name == "workspace")]
+        if scope not in scopes or (scope == "user" and self.user is None):
             raise Invalid(
                 f"Skills cannot be imported into the {scope} scope.",
-                hint=f"Use one of these scopes: {', '.join(self.places.database_urls)}.",
+                hint=f"Use one of these scopes: {', '.join(scopes)}.",
             )
-        if scope == "workspace" and self.settings.new_skills == "folder" and not self.organization:
+        if scope == "workspace" and self.settings.new_skills == "folder":
             return self._new_skills_folder()
+        return self._in_database(scope)
+
+    def _in_database(self, scope: Scope) -> Store:
+        """Return the store of a scope's database."""
+        url = self.places.database_urls[scope]
         # A workspace may come from anyone: a link in it could make us write into a database elsewhere.
         if self.places.leads_elsewhere(scope):
             raise Refused(
@@ -193,7 +199,7 @@ class Stores:
             self._opened.databases.clear()
 
     def _store(self, place: Place) -> Store:
-        return self._folder(place) if place.kind == "folder" else self.writable(place.scope)
+        return self._folder(place) if place.kind == "folder" else self._in_database(place.scope)
 
     def _database_store(self, scope: Scope, url: str) -> Store:
         # Imported when a database is used, because it imports SQLAlchemy.
