@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ LONGEST_SECONDS = 14 * 86_400
 CHANNEL = "web"
 _CLIENT_CHARS = 200
 _HANDLE_CHARS = 50
+_SUBJECT_CHARS = 255
+"""The longest subject that OpenID Connect allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +129,7 @@ class SignIns:
             raise Refused(
                 "This account is not a member of the organization.",
                 hint="Ask the operator to add you: "
-                f"prowess user add USER --org {organization} --subject {clean_text(account.subject, limit=80)}",
+                f"prowess user add USER --org {organization} --subject {shlex.quote(clean_text(account.subject, limit=_SUBJECT_CHARS))}",
             )
         return started
 

@@ -164,6 +164,18 @@ def test_an_id_token_that_the_provider_did_not_sign_is_refused(
         assert "id token is not valid" in refused(sign_in(browser())), header
 
 
+def test_a_provider_that_offers_only_shared_secrets_signs_nobody_in(
+    engine: Prowess, provider: Provider, browser: Callable[..., TestClient]
+) -> None:
+    bind(engine, provider.issuer)
+    provider.metadata = {"id_token_signing_alg_values_supported": ["HS256"]}
+    # Everyone can read the keys of a provider.
+    provider.key = provider.signer = OctKey.import_key(CLIENT_SECRET, {"kid": "one"})
+    provider.header = {"alg": "HS256", "kid": "one"}
+
+    assert "id token is not valid" in refused(sign_in(browser()))
+
+
 def test_a_code_is_used_once(engine: Prowess, provider: Provider, browser: Callable[..., TestClient]) -> None:
     bind(engine, provider.issuer)
     window = browser()
@@ -205,10 +217,23 @@ def test_an_answer_that_names_another_provider_or_has_no_code_is_refused(
 
 
 def test_a_damaged_attempt_is_refused(browser: Callable[..., TestClient]) -> None:
-    for cookie in ("", "x", "e30", "bnVsbA", "A" * 5_000):
+    begun = browser()
+    at_provider(begun)
+    began, state, nonce, verifier = begun.cookies["prowess_sign_in"].split(".")
+    damaged = (
+        "",
+        "x",
+        "A" * 5_000,
+        f"Infinity.{state}.{nonce}.{verifier}",
+        f"{'9' * 600}.{state}.{nonce}.{verifier}",
+        f"{began}...",
+        f"{began}.{state}..{verifier}",
+    )
+    for cookie in damaged:
         window = browser()
         window.cookies.set("prowess_sign_in", cookie)
-        assert "did not start" in refused(window.get("/api/v1/sign-in/oidc/callback?state=&code=x"))
+        for given in ("", state):
+            assert "did not start" in refused(window.get(f"/api/v1/sign-in/oidc/callback?state={given}&code=x"))
 
 
 def test_a_verified_address_of_an_allowed_domain_joins_as_a_new_user(
@@ -276,15 +301,25 @@ def test_the_same_subject_at_another_issuer_is_another_account(
 def test_a_provider_with_another_name_or_unsafe_addresses_is_not_used(
     provider: Provider, browser: Callable[..., TestClient]
 ) -> None:
-    for metadata in ({"issuer": "https://evil.example"}, {"token_endpoint": "http://id.example.com/token"}):
+    for metadata in (
+        {"issuer": "https://evil.example"},
+        {"token_endpoint": "http://id.example.com/token"},
+        {"jwks_uri": "https://[id"},
+    ):
         provider.metadata = metadata
         answer = browser().get("/api/v1/sign-in/oidc")
         assert answer.status_code in (422, 503)
 
 
-def test_a_provider_that_is_away_gives_a_503(
-    engine: Prowess, browser: Callable[..., TestClient], provider: Provider
+def test_a_provider_that_is_away_or_answers_nonsense_gives_a_503(
+    browser: Callable[..., TestClient], provider: Provider
 ) -> None:
+    for provider.metadata in (
+        {"note": "a" * 2_000_000},
+        {"token_endpoint_auth_methods_supported": 5},
+        {"issuer": "https://another.example"},
+    ):
+        assert browser().get("/api/v1/sign-in/oidc").status_code == 503
     provider.issuer = "http://127.0.0.1:9"
 
     answer = browser().get("/api/v1/sign-in/oidc")
@@ -320,5 +355,6 @@ def test_the_settings_must_be_complete_and_safe(place: Any) -> None:
         with pytest.raises(Invalid, match=name):
             made(**{name: ""})
     for name in ("PROWESS_OIDC_ISSUER", "PROWESS_PUBLIC_URL"):
-        with pytest.raises(Invalid, match=name):
-            made(**{name: "http://id.example.com"})
+        for url in ("http://id.example.com", "https://[id", "https://id.example.com/#x"):
+            with pytest.raises(Invalid, match=name):
+                made(**{name: url})

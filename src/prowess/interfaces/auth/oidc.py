@@ -7,20 +7,22 @@ audience, expiry and nonce. Everything else about the answer is ignored.
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import hmac
 import json
+import re
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from prowess.errors import Invalid, Refused, TryLater, Unavailable
 from prowess.net.addresses import is_loopback
+from prowess.net.target import parse_target
 from prowess.policy.sign_in import Account
 
 if TYPE_CHECKING:
@@ -34,8 +36,13 @@ _SECONDS = 10.0
 _CACHE_SECONDS = 3_600.0
 _LEEWAY_SECONDS = 60
 _SCOPE = "openid email profile"
-_MAX_ATTEMPT_CHARS = 1_000
-# Keys of the provider verify these. An algorithm with a shared secret would let everyone who knows the secret sign.
+_MAX_ANSWER_BYTES = 1 << 20
+# Only what `begin` makes: an attempt without a nonce would be checked for none.
+_ATTEMPT = re.compile(
+    r"(?P<began>[0-9]{1,12})\.(?P<state>[\w-]{43})\.(?P<nonce>[\w-]{43})\.(?P<verifier>[\w-]{64})", re.ASCII
+)
+# Keys of the provider verify these, whatever else it offers. An algorithm with a shared secret would let everyone who
+# knows the secret sign.
 _ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"}
 )
@@ -53,24 +60,15 @@ class Attempt:
 
     def as_cookie(self) -> str:
         """Return the attempt as the value of a cookie."""
-        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode().rstrip("=")
+        return f"{self.began}.{self.state}.{self.nonce}.{self.verifier}"
 
 
 def read_attempt(cookie: str) -> Attempt | None:
     """Return the attempt in a cookie; None if it is malformed or too old."""
-    try:
-        if len(cookie) > _MAX_ATTEMPT_CHARS:
-            return None
-        found = cast("dict[str, Any]", json.loads(base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4))))
-        attempt = Attempt(
-            state=str(found["state"]),
-            nonce=str(found["nonce"]),
-            verifier=str(found["verifier"]),
-            began=int(found["began"]),
-        )
-    except (ValueError, KeyError, TypeError):
+    found = _ATTEMPT.fullmatch(cookie)
+    if found is None or not 0 <= time.time() - int(found["began"]) <= ATTEMPT_SECONDS:
         return None
-    return attempt if 0 <= time.time() - attempt.began <= ATTEMPT_SECONDS else None
+    return Attempt(state=found["state"], nonce=found["nonce"], verifier=found["verifier"], began=int(found["began"]))
 
 
 class Provider:
@@ -172,14 +170,14 @@ class Provider:
         from authlib.common.errors import AuthlibBaseError
 
         try:
-            async with self._client(metadata) as client:
+            async with asyncio.timeout(_SECONDS), self._client(metadata) as client:
                 found = await client.fetch_token(
                     metadata["token_endpoint"],
                     grant_type="authorization_code",
                     code=code,
                     code_verifier=attempt.verifier,
                 )
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, TimeoutError) as error:
             raise _unreachable(self.issuer) from error
         except (AuthlibBaseError, ValueError) as error:
             # The provider refuses a code that was used before, is too old, or belongs to another attempt.
@@ -196,16 +194,16 @@ class Provider:
         from joserfc.errors import InvalidKeyIdError, JoseError
         from joserfc.jwk import KeySet
 
-        offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
-        allowed = [name for name in offered if name in _ALGORITHMS]
         text = str(token["id_token"])
         try:
             try:
-                found = jwt.decode(text, KeySet.import_key_set(cast("Any", await self._read_keys(metadata))), allowed)
+                found = jwt.decode(
+                    text, KeySet.import_key_set(cast("Any", await self._read_keys(metadata))), _ALGORITHMS
+                )
             except InvalidKeyIdError:
                 # The provider has new keys.
                 keys = await self._read_keys(metadata, again=True)
-                found = jwt.decode(text, KeySet.import_key_set(cast("Any", keys)), allowed)
+                found = jwt.decode(text, KeySet.import_key_set(cast("Any", keys)), _ALGORITHMS)
             expected = {
                 "iss": {"essential": True, "value": self.issuer},
                 "aud": {"essential": True, "value": self._client_id},
@@ -214,7 +212,7 @@ class Provider:
             params = {"nonce": nonce, "client_id": self._client_id, "access_token": token.get("access_token")}
             claims: Any = CodeIDToken(found.claims, found.header, expected, params)
             claims.validate(leeway=_LEEWAY_SECONDS)
-        except (AuthlibBaseError, JoseError, ValueError, KeyError, TypeError) as error:
+        except (AuthlibBaseError, JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise _refused("The provider's id token is not valid.") from error
         return dict(claims)
 
@@ -240,6 +238,8 @@ class Provider:
                 )
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
                 _check_url(str(found.get(name) or ""), name)
+            if not isinstance(found.get("token_endpoint_auth_methods_supported", []), list):
+                raise _unreachable(self.issuer)
             self._metadata = (time.monotonic(), found)
         return self._metadata[1]
 
@@ -253,12 +253,21 @@ class Provider:
     async def _get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         import httpx2
 
+        body = bytearray()
         try:
-            async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False, verify=_default_tls()) as client:
-                response = await client.get(url, headers=headers)
-            response.raise_for_status()
-            found = response.json()
-        except (httpx2.HTTPError, ValueError) as error:
+            # The limit of the client is for each read, and a slow provider could hold a request for hours.
+            async with (
+                asyncio.timeout(_SECONDS),
+                httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False, verify=_default_tls()) as client,
+                client.stream("GET", url, headers=headers) as response,
+            ):
+                response.raise_for_status()
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > _MAX_ANSWER_BYTES:
+                        raise _unreachable(self.issuer)
+            found = json.loads(body)
+        except (httpx2.HTTPError, TimeoutError, ValueError, RecursionError) as error:
             raise _unreachable(self.issuer) from error
         if not isinstance(found, dict):
             raise _unreachable(self.issuer)
@@ -291,11 +300,10 @@ def make_provider(settings: Settings) -> Provider | None:
 
 def _check_url(url: str, name: str) -> None:
     """Raise `Invalid` unless a URL is safe to send secrets to: https, or on this machine."""
-    parts = urlsplit(url)
-    if parts.scheme == "https" and parts.hostname and not parts.fragment:
-        return
-    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
-        return
+    with suppress(Invalid):
+        target = parse_target(url)
+        if "#" not in url and (target.scheme == "https" or is_loopback(target.host)):
+            return
     raise Invalid(f"Invalid URL {url[:80]!r} in {name}.", hint="Use an address that starts with https://.")
 
 
