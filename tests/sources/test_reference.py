@@ -134,6 +134,7 @@ def test_the_id_of_a_registry_is_refused_with_the_command_that_installs_it() -> 
         "ssh://-oProxyCommand=x/owner/repo",
         "ssh://git@host/owner/../repo",
         "ssh://git@host:99999/owner/repo",
+        "ssh://git@[host/owner/repo",
         "file://",
         "file:///",
         "file://host/repo.git",

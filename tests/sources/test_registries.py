@@ -121,6 +121,8 @@ async def test_a_skill_can_be_named_by_its_page_and_by_its_repository_alone(here
             await engine.registries.metadata("acme/runbooks")
         with pytest.raises(Invalid, match="not a page of a skill"):
             await engine.registries.metadata("https://example.org/acme/runbooks/x")
+        with pytest.raises(Invalid, match="not valid"):
+            await engine.registries.metadata("https://[example.org/acme/runbooks/x")
 
 
 async def test_clawhub_is_read_with_its_descriptions_versions_and_archives(here: Any):

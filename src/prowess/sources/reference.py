@@ -254,11 +254,11 @@ def _is_segment(segment: str) -> bool:
 
 
 def _ssh(text: str) -> SourceReference:
-    parts = urlsplit(text)
     try:
+        parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        host, port = "", None
+        raise Invalid(f"{text[:200]!r} is not a git address.", hint="Use ssh://git@host/owner/repo.git.") from None
     if parts.password is not None:
         raise _credentials_error()
     if parts.username is not None and not _USER.fullmatch(parts.username):

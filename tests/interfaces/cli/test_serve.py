@@ -189,6 +189,7 @@ def test_it_does_not_listen_for_others_before_there_is_a_token(folder):
         (["--database", "/srv/agents.db"], {"PROWESS_SECRET_KEY": "k" * 32}, "The database URL is not valid."),
         (["--allow-host", "*"], {}, "Invalid host name"),
         (["--allow-origin", "*"], {}, "--allow-origin"),
+        (["--allow-origin", "http://[::1"], {}, "--allow-origin"),
         (["--public-url", "skills.example"], {}, "--public-url"),
         (["--public-url", "https://skills.example/path"], {}, "--public-url"),
         (["--trust-proxy", "*"], {}, "--trust-proxy"),

@@ -11,12 +11,12 @@ import ipaddress
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
 from prowess.errors import Invalid
 from prowess.interfaces.auth.refusal import Refusal
+from prowess.net.target import parse_route
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -178,19 +178,14 @@ def check_host(name: str) -> str:
 
 def check_origin(url: str, option: str) -> str:
     """Return a URL as the origin of its pages: scheme, host and port. Raise `Invalid` if it has a path, or is no URL."""
-    parts = urlsplit(url.strip().lower())
-    origin = f"{parts.scheme}://{parts.netloc}"
-    host = _strip_port(parts.netloc)
-    if (
-        parts.scheme not in ("http", "https")
-        or _HOST.fullmatch(host) is None
-        or url.strip().lower().rstrip("/") != origin
-    ):
+    try:
+        target = parse_route(url.lower())
+    except Invalid:
         raise Invalid(
             f"Invalid URL {url[:80]!r} for {option}.",
             hint="Use a scheme and a host, such as https://skills.example.com.",
-        )
-    return origin
+        ) from None
+    return f"{target.scheme}://{target.shown}"
 
 
 def check_network(address: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from prowess.errors import Invalid
 from prowess.net.request import HttpClient
+from prowess.net.target import parse_target
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.sources.registries import clawhub, prowess_registry, skills_sh
 from prowess.sources.registries.registry import Registry, check_id
@@ -83,6 +84,7 @@ def find_registry_skill(
     """
     text = source.strip()
     if "://" in text:
+        parse_target(text)
         for name in REGISTRIES:
             opened = open_registry(name, settings, client)
             found = opened.find_id(text)
