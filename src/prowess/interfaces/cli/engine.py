@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from prowess.errors import Unavailable
-from prowess.interfaces.cli.output import can_animate, console, print_json, print_table
+from prowess.interfaces.cli.output import can_animate, clean, console, print_json, print_table
 from prowess.interfaces.cli.server import chosen_server, open_client, open_server_matcher
 from prowess.interfaces.cli.signals import run_async, run_quick
 from prowess.view import to_json
@@ -63,7 +63,7 @@ class Cli:
 
         SIGTERM and SIGHUP cancel the work as Ctrl-C does.
         """
-        opening = _prepare_opening(self.workspace, channel, settings)
+        opening = _prepare_opening(self.workspace, channel, settings, quick=quick)
 
         async def session() -> T:
             async with opening() as prowess:
@@ -165,7 +165,7 @@ def open_engine(cli: Cli) -> Generator[OpenEngine]:
 
 
 def _prepare_opening(
-    workspace: str | None, channel: str, settings: Settings | None
+    workspace: str | None, channel: str, settings: Settings | None, *, quick: bool = False
 ) -> Callable[[], AbstractAsyncContextManager[Prowess]]:
     """Return a function that opens the engine, or a client of the server that the command runs against."""
     if (server := chosen_server()) is not None:
@@ -175,12 +175,24 @@ def _prepare_opening(
     from prowess.settings import read_settings
 
     chosen = settings or read_settings(workspace=workspace)
-    if chosen.database_url:
-        import logging
-
-        # Connection problems are raised as Prowess errors, so the driver's own log lines would only repeat them.
-        logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+    if chosen.database_url or not quick:
+        _set_up_logging()
     return lambda: Prowess.open(settings=chosen, channel=channel)
+
+
+def _set_up_logging() -> None:
+    """Keep terminal escapes out of the log, and what libraries log about problems that are raised as errors, too."""
+    import logging
+
+    class Formatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return clean(super().format(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Formatter())
+    # The driver of PostgreSQL, and the client of MCP, which logs each malformed message of a server with a traceback.
+    for name in ("psycopg", "mcp.client", "client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 _LIBRARY_SETTINGS = {
