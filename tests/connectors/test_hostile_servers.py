@@ -14,6 +14,8 @@ from prowess.connectors import pool
 from prowess.connectors.stdio import ServerProcess, process_streams
 from prowess.errors import RunFailed, TimedOut, TryLater, Unavailable
 
+from .scripted_server import serve_http
+
 pytestmark = pytest.mark.anyio
 
 
@@ -35,6 +37,27 @@ async def test_an_endless_message_ends_the_connection_and_the_next_call_starts_t
         with pytest.raises(RunFailed, match="a message of more than 4,194,304 bytes"):
             await engine.connectors.call("notes", "echo", {"text": "x"})
         assert len((await engine.connectors.tools("notes"))[0]) == 2
+
+
+async def test_a_flood_of_requests_ends_the_connection_and_the_next_call_opens_another(place, ann, stdio):
+    with serve_http("pings") as (url, _):
+        async with place.open(ann) as engine:
+            await engine.connectors.add("process", stdio("pings"))
+            await engine.connectors.add("site", {"url": url, "private": True})
+            for name in ("process", "site"):
+                with pytest.raises(RunFailed, match="too many messages"):
+                    await engine.connectors.call(name, "echo", {"text": "x"})
+                assert len((await engine.connectors.tools(name))[0]) == 2
+
+
+async def test_a_session_that_a_server_has_forgotten_is_opened_again(place, ann):
+    with serve_http("forgetful") as (url, _):
+        async with place.open(ann) as engine:
+            await engine.connectors.add("notes", {"url": url, "private": True})
+            assert (await engine.connectors.call("notes", "echo", {"text": "x"})).text == "x"
+            with pytest.raises(TryLater, match="has ended the session"):
+                await engine.connectors.call("notes", "echo", {"text": "y"})
+            assert (await engine.connectors.call("notes", "echo", {"text": "z"})).text == "z"
 
 
 async def test_a_long_result_is_cut_with_a_note(place, ann, stdio):
@@ -165,6 +188,24 @@ async def test_a_server_gets_only_the_variables_that_were_chosen_and_secrets_are
             "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ",
             "USER", "TOKEN",
         }  # fmt: skip
+
+
+async def test_a_secret_that_a_server_repeats_in_a_definition_or_an_error_is_redacted(place, ann, stdio):
+    place.environment["NOTES_ACCESS"] = "words-of-the-notebook"
+    variables = {"TOKEN": "${NOTES_ACCESS}"}
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("tell-token", env=variables))
+        [tool], _ = await engine.connectors.tools("notes")
+        assert tool.description == "Use [redacted]."
+        assert tool.schema["properties"] == {"token": {"type": "string", "default": "[redacted]"}}
+        # An error with a code that the SDK uses for itself is an answer, too: the connector is not refused after three.
+        for _ in range(4):
+            with pytest.raises(RunFailed, match=r"answered with an error: \[redacted\] is not valid"):
+                await engine.connectors.call("notes", "echo", {"text": "x"})
+        await engine.connectors.add("dying", stdio("die", env=variables))
+        with pytest.raises(RunFailed) as raised:
+            await engine.connectors.call("dying", "echo", {"text": "x"})
+        assert raised.value.hint.endswith("fatal: out of luck [redacted]")
 
 
 async def test_a_secret_that_goes_on_in_the_next_part_of_a_result_is_redacted(place, ann, stdio):

@@ -97,7 +97,7 @@ class Connectors:
         """
         connector = await self.request_access(name)
         async with self._pool.use(self._opener(connector)) as client:
-            found, notes = await read_tools(client, connector.name)
+            found, notes = await read_tools(client, connector.name, self._secrets(connector))
         return mark_allowed(connector, found), notes
 
     async def search(self, query: str, *, connector: str = "", limit: int = 10) -> list[tuple[ConnectorTool, float]]:
@@ -134,14 +134,15 @@ class Connectors:
         config, values = _config_of(connector), dict(arguments or {})
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
             # Read again before each call: a server may change what a tool does after someone has allowed it.
-            found = _find_tool(mark_allowed(connector, (await read_tools(client, connector.name))[0]), connector, tool)
+            tools, _ = await read_tools(client, connector.name, self._secrets(connector))
+            found = _find_tool(mark_allowed(connector, tools), connector, tool)
             subject = call_subject(connector, config, found, values)
             action = "read_tool" if found.reads else "call_tool"
             await offload(lambda: pass_gate(self._context, action, subject, session=session, reason=reason))
             # Not `client.call_tool`, which checks the answer against a schema of the server: a hostile one takes forever.
             request = CallToolRequest(params=CallToolRequestParams(name=found.name, arguments=values))
             result = await client.session.send_request(request, CallToolResult)
-        return await offload(read_result, connector.name, found.name, result, self._redactor(config))
+        return await offload(read_result, connector.name, found.name, result, Redactor(self._secrets(connector)))
 
     async def allow(self, name: str, tools: Sequence[str] = (), *, reads: bool = False) -> Connector:
         """Accept the configuration of a connector, and allow tools as they are defined now, without asking again.
@@ -236,7 +237,11 @@ class Connectors:
 
         routes = context.read_policy().host_routes if config.url else dict[str, str]()
         key = self._key(connector.name, connector.digest)
-        return Opener(key=key, name=connector.name, seconds=float(config.seconds), connect=connect)
+
+        def redact(text: str) -> str:
+            return Redactor(self._secrets(connector)).text(text)
+
+        return Opener(key=key, name=connector.name, seconds=float(config.seconds), connect=connect, redact=redact)
 
     def _folder(self, connector: Connector) -> Path:
         """Return the folder in which a connector starts: the workspace only if it was accepted together with it.
@@ -253,9 +258,10 @@ class Connectors:
     def _key(self, *parts: str) -> tuple[str, ...]:
         return (self._actor.organization, self._actor.user, *parts)
 
-    def _redactor(self, config: ConnectorConfig) -> Redactor:
+    def _secrets(self, connector: Connector) -> Sequence[str]:
+        """Return the values that the server of a connector is given, which it may repeat in all that it says."""
         environment = self._context.resources.environment
-        return Redactor(environment[name] for name in config.variables if environment.get(name))
+        return [environment[name] for name in _config_of(connector).variables if environment.get(name)]
 
     def _require_approver(self) -> None:
         if not self._actor.is_person:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 
 from prowess.connectors.config import ConnectorConfig
-from prowess.errors import ProwessError, Refused
+from prowess.errors import ProwessError, Refused, RunFailed, TryLater
 from prowess.net.request import HttpClient, HttpRequest
 from prowess.net.target import parse_target
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+_MAX_EVENTS = 10_000
+"""The most messages in an answer: the SDK answers each request among them with a request of its own."""
+_NO_SUCH_METHOD = b"-32601"
 _HOP_HEADERS = frozenset({"host", "connection", "content-length", "accept-encoding", "transfer-encoding"})
 
 
@@ -62,6 +65,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 f"The server refused the request (status {answer.status}).",
                 hint="Check the headers of the connector and the variables that they refer to.",
             )
+        elif answer.status == 404 and "mcp-session-id" in request.headers and _NO_SUCH_METHOD not in answer.body:
+            # It was restarted, for example. The next request begins another session.
+            self.failure = TryLater("The server has ended the session.", hint="Try again.")
+        elif answer.body.count(b"\ndata:") + answer.body.count(b"\rdata:") > _MAX_EVENTS:
+            self.failure = RunFailed("The server sent too many messages.", hint="Use another server.")
+            return httpx2.Response(599, request=request)
         return httpx2.Response(answer.status, headers=dict(answer.headers), content=answer.body, request=request)
 
 

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from prowess.connectors.results import clean
 from prowess.errors import ProwessError, RunFailed, TimedOut, TryLater, Unavailable
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ MAX_FAILURES = 3
 REFUSED_SECONDS = 60.0
 MAX_OPEN = 50
 """How many sessions are open at a time. The one that was unused for longest is closed first."""
+
+_CLOSED = "Connection closed"
+"""What the SDK says about a request when the connection has ended."""
 
 Key = tuple[str, ...]
 log = logging.getLogger(__name__)
@@ -57,12 +61,20 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
-    """How to open a connector. `key` identifies it, with its owner and the digest of its configuration."""
+    """How to open a connector. `key` identifies it, with its owner and the digest of its configuration.
+
+    `redact` removes the secrets that its server was given, which the server may repeat in its errors.
+    """
 
     key: Key
     name: str
     seconds: float
     connect: Callable[[], Link] = field(repr=False, compare=False)
+    redact: Callable[[str], str] = field(default=str, repr=False, compare=False)
+
+    def shorten(self, text: str) -> str:
+        """Return a text of the server on one line, safe to show."""
+        return " ".join(clean(self.redact(text), limit=400).split())
 
 
 class Session:
@@ -104,7 +116,7 @@ class Session:
         """The hint for a failure, with the end of the server's error output, which helps to find the cause."""
         stderr = self.link.stderr if self.link else ""
         look = f"Run `prowess connector show {self.opener.name}`."
-        return f"{look} It wrote: {_short(stderr)}" if stderr else look
+        return f"{look} It wrote: {self.opener.shorten(stderr)}" if stderr else look
 
     async def close(self) -> None:
         """End the session and its server."""
@@ -143,7 +155,9 @@ class Session:
                 failure = _to_error(self, error)
                 # For example, the SDK does not know the server's version of the protocol.
                 if not isinstance(failure, ProwessError):
-                    message = f"The connector {self.opener.name!r} could not be opened: {_short(str(failure))}"
+                    message = (
+                        f"The connector {self.opener.name!r} could not be opened: {self.opener.shorten(str(failure))}"
+                    )
                     failure = RunFailed(message, hint=self.hint)
                 self._ready.set_exception(failure)
         finally:
@@ -324,8 +338,8 @@ def _to_error(session: Session, error: BaseException) -> ProwessError | BaseExce
     from mcp_types import CONNECTION_CLOSED
     from pydantic import ValidationError
 
-    if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
-        message = f"The connector {name!r} answered with an error: {_short(error.message)}"
+    if isinstance(error, MCPError) and (error.code, error.message) != (CONNECTION_CLOSED, _CLOSED):
+        message = f"The connector {name!r} answered with an error: {session.opener.shorten(error.message)}"
         return RunFailed(message, hint="Check the arguments, or use another tool.")
     if isinstance(error, MCPError | ConnectionError | BrokenResourceError | ClosedResourceError | EndOfStream):
         return RunFailed(f"The connector {name!r} ended the connection.", hint=session.hint)
@@ -339,11 +353,7 @@ def _is_answer(session: Session, error: BaseException) -> bool:
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 
-    failed = session.link is not None and session.link.failure is not None
-    return isinstance(error, MCPError) and error.code != CONNECTION_CLOSED and not failed
-
-
-def _short(text: str) -> str:
-    from prowess.connectors.results import clean
-
-    return " ".join(clean(text, limit=400).split())
+    if not isinstance(error, MCPError) or session.link is None or session.link.failure is not None:
+        return False
+    # Servers use this code for errors of their own, too. Over HTTP it often means that they have forgotten the session.
+    return error.code != CONNECTION_CLOSED or (session.link.process is not None and error.message != _CLOSED)

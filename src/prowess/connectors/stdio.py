@@ -31,6 +31,8 @@ GRACE_SECONDS = 0.5
 """How long a server may take to exit by itself, once its input is closed."""
 _MAX_BAD_LINES = 100
 """How many lines that are not messages are skipped: many programs print a greeting."""
+_REQUEST_BYTES = 1_024
+"""What a request of a server counts at least: each one that is not answered yet takes memory."""
 _INHERITED = (
     "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ", "USER",
 )  # fmt: skip
@@ -50,6 +52,8 @@ class ServerProcess:
         if program is None:
             raise Unavailable(f"The program {command[0]!r} was not found.", hint="Install it, or give its full path.")
         self.failure: RunFailed | None = None
+        self.asked_bytes = 0
+        """The size of the requests that it has sent since the last one that it was sent."""
         self._tail = b""
         self._ended = False
         try:
@@ -144,7 +148,7 @@ async def process_streams(process: ServerProcess) -> AsyncGenerator[TransportStr
         writer = asyncio.StreamWriter(writing, protocol, None, loop)
         tasks = [
             loop.create_task(_receive(process, reader, received, SessionMessage)),
-            loop.create_task(_send(writer, sending)),
+            loop.create_task(_send(process, writer, sending)),
         ]
         yield incoming, outgoing
         writer.close()
@@ -166,7 +170,7 @@ async def process_streams(process: ServerProcess) -> AsyncGenerator[TransportStr
 
 
 async def _receive(process: ServerProcess, reader: asyncio.StreamReader, received: Any, make: Any) -> None:
-    from mcp_types import jsonrpc_message_adapter
+    from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
     bad = 0
     async with received:
@@ -191,12 +195,25 @@ async def _receive(process: ServerProcess, reader: asyncio.StreamReader, receive
                     process.failure = RunFailed("The server does not support MCP.", hint="Check the command.")
                     return
                 continue
+            if isinstance(message, JSONRPCNotification):
+                # Nothing is done with them, and a server may send any number.
+                await asyncio.sleep(0)
+                continue
+            if isinstance(message, JSONRPCRequest):
+                process.asked_bytes += max(len(line), _REQUEST_BYTES)
+                if process.asked_bytes > MAX_MESSAGE_BYTES:
+                    process.failure = RunFailed("The server sent too many messages.", hint="Use another server.")
+                    return
             await received.send(make(message))
 
 
-async def _send(writer: asyncio.StreamWriter, sending: Any) -> None:
+async def _send(process: ServerProcess, writer: asyncio.StreamWriter, sending: Any) -> None:
+    from mcp_types import JSONRPCRequest
+
     async with sending:
         async for message in sending:
+            if isinstance(message.message, JSONRPCRequest):
+                process.asked_bytes = 0
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             with suppress(ConnectionError):
                 writer.write(text.encode() + b"\n")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.store import SearchDocument
 from prowess.connectors.results import clean
 from prowess.errors import RunFailed, Unavailable
+from prowess.redaction.known import KnownValues
 from prowess.skill.json_values import json_object, json_value
 from prowess.skill.slug import slugify
 
@@ -57,8 +58,15 @@ class ConnectorTool:
         }
 
 
-async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool], list[str]]:
-    """Return the tools of an open connector, in its order, and notes about what was left out."""
+async def read_tools(
+    client: Client, connector: str, secrets: Iterable[str] = ()
+) -> tuple[list[ConnectorTool], list[str]]:
+    """Return the tools of an open connector, in its order, and notes about what was left out.
+
+    `secrets` are removed from the texts. What only looks like a secret stays: it is a word of a description, or the name
+    of an argument.
+    """
+    redact = KnownValues(secrets).redact
     tools: dict[str, ConnectorTool] = {}
     notes: list[str] = []
     cursor: str | None = None
@@ -69,7 +77,7 @@ async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool
                 notes.append(f"The connector has more than {MAX_TOOLS} tools; only the first {MAX_TOOLS} are shown.")
                 return list(tools.values()), notes
             whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-            connector_tool = _make_tool(connector, whole)
+            connector_tool = _make_tool(connector, whole, redact)
             # A person would be asked about a call that the server refuses.
             if json_object(whole.get("execution")).get("taskSupport") == "required":
                 notes.append("A tool that runs only as a task was left out: Prowess does not support tasks.")
@@ -83,7 +91,7 @@ async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool
     raise RunFailed(f"The connector {connector!r} sends an endless list of tools.", hint="Remove the connector.")
 
 
-def _make_tool(connector: str, whole: dict[str, Any]) -> ConnectorTool | None:
+def _make_tool(connector: str, whole: dict[str, Any], redact: Callable[[str], str]) -> ConnectorTool | None:
     name = str(whole.get("name", ""))
     # The name is sent back to the server, so it is used as it is or not at all.
     if not name or len(name) > _NAME_CHARS or not name.isascii() or not name.isprintable() or " " in name:
@@ -94,19 +102,19 @@ def _make_tool(connector: str, whole: dict[str, Any]) -> ConnectorTool | None:
         connector=connector,
         name=name,
         digest=hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest(),
-        title=" ".join(clean(str(whole.get("title") or annotations.get("title") or ""), limit=100).split()),
-        description=clean(str(whole.get("description") or ""), limit=_DESCRIPTION_CHARS).strip(),
+        title=" ".join(clean(redact(str(whole.get("title") or annotations.get("title") or "")), limit=100).split()),
+        description=clean(redact(str(whole.get("description") or "")), limit=_DESCRIPTION_CHARS).strip(),
         reads=annotations.get("readOnlyHint") is True,
-        schema=_clean_schema(schema),
+        schema=_clean_schema(schema, redact),
     )
 
 
-def _clean_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
+def _clean_schema(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any] | None:
     """Return the schema of the arguments with all texts cleaned; None if it is too long to show."""
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > _SCHEMA_CHARS:
         return None
-    return json_value(clean(text, limit=_SCHEMA_CHARS))
+    return json_value(clean(redact(text), limit=_SCHEMA_CHARS * 2))
 
 
 def search_tools(query: str, tools: Sequence[ConnectorTool], *, limit: int) -> list[tuple[ConnectorTool, float]]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.connectors.scripted_server import serve_http
 
 SERVER = str(Path(__file__).parents[2] / "connectors" / "scripted_server.py")
 COMMAND = ("--", sys.executable, "-IS", SERVER, "plain")
@@ -60,6 +61,15 @@ def test_wrong_input_is_explained(prowess, workspace, approver):
     assert "Use lower-case letters" in prowess("connector", "add", "Not A Name", *COMMAND).err
     assert "prowess connector list" in prowess("connector", "show", "x").err
     assert "must be a JSON object" in prowess("connector", "call", "x", "y", "--args", "[1]").err
+
+
+def test_what_a_server_sends_wrongly_reaches_no_terminal(prowess, workspace, approver, terminal):
+    with serve_http("notices") as (url, _):
+        prowess("connector", "add", "notes", "--url", url, "--private")
+        ran = terminal("connector", "call", "notes", "echo", "--args", '{"text": "hello"}', answers=())
+    assert ran.seen.splitlines()[-1] == "hello"
+    assert "\x1b[31m" not in ran.seen
+    assert "Traceback" not in ran.seen
 
 
 def test_without_a_terminal_and_a_token_nothing_is_added_or_allowed(prowess, workspace):
