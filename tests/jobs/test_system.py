@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from dbos import DBOS
+from dbos._utils import retriable_postgres_exception
 
 from prowess.jobs.system import FILE, SystemDatabase
 from prowess.jobs.worker import POLL_SECONDS
@@ -30,6 +32,15 @@ def test_a_connection_that_a_thread_returns_after_the_end_is_closed(database_url
     assert connection not in closed
     used.close()
     assert connection in closed
+
+
+@pytest.mark.parametrize("place", ["/x?host=/no/such/folder", "127.0.0.1:9/x", "database.invalid/x"])
+def test_a_job_waits_for_a_database_that_is_away_wherever_it_is(place: str) -> None:
+    url = f"postgresql+psycopg://{place}"
+    engine = sa.create_engine(url, **SystemDatabase(url).config("worker-1", "1")["db_engine_kwargs"])
+    with pytest.raises(sa.exc.OperationalError) as raised:
+        engine.connect()
+    assert retriable_postgres_exception(raised.value)
 
 
 def test_an_idle_worker_looks_at_each_queue_once_a_second() -> None:

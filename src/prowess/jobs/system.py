@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,24 @@ class ClosingPool(sa.QueuePool):
         """Close all idle connections, and from now on each other one as soon as it is returned."""
         event.listen(self, "checkin", close_returned)
         super().dispose()
+
+
+class PostgresPool(ClosingPool):
+    """The same for PostgreSQL. While it is away, DBOS waits, which it tells by the words of the error.
+
+    psycopg has other words where a connection cannot even begin: the socket is gone, or the host is not found.
+    """
+
+    def __init__(self, creator: Callable[[Any], Any], **options: Any) -> None:
+        from psycopg import OperationalError
+
+        def connect(connection_record: Any = None) -> Any:
+            try:
+                return creator(connection_record)
+            except OperationalError as error:
+                raise OperationalError(f"connection failed: {error}") from error
+
+        super().__init__(connect, **options)
 
 
 class SystemDatabase:
@@ -82,7 +100,7 @@ class SystemDatabase:
             config["system_database_engine"] = self._engine
         else:
             config["dbos_system_schema"] = SCHEMA
-            config["db_engine_kwargs"] = {"poolclass": ClosingPool}
+            config["db_engine_kwargs"] = {"poolclass": PostgresPool}
         return config
 
     def share_older(self, queues: Sequence[str]) -> None:
