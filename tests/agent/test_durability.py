@@ -152,8 +152,9 @@ async def test_a_second_message_at_the_same_time_is_refused_and_leaves_nothing(e
     assert [message.text for message in kept.messages] == ["Hello", "A long answer, in pieces, please."]
 
 
-async def test_a_process_that_died_locks_its_conversation_only_for_a_while(place, monkeypatch):
-    monkeypatch.setattr(conversations, "LEASE_SECONDS", -1.0)  # as if that time had passed
+@pytest.mark.parametrize("seconds", [-1.0, 86_400.0])  # that time has passed, or the clock was set back by a day
+async def test_a_process_that_died_locks_its_conversation_only_for_a_while(place, monkeypatch, seconds):
+    monkeypatch.setattr(conversations, "LEASE_SECONDS", seconds)
     async with place.open() as prowess:
         conversation = await prowess.agent.start()
         dead = prowess.agent.send(conversation.id, "Hello", model=ScriptedModel(["Never."]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from prowess.storage import sources
+from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
 from prowess.storage.sources import Source, SourceItem
@@ -12,6 +13,7 @@ from prowess.storage.sources import Source, SourceItem
 ANN = Owner(organization_id="acme", user_id="ann")
 BOB = Owner(organization_id="acme", user_id="bob")
 EVE = Owner(organization_id="other", user_id="ann")
+DAY = 86_400.0
 
 
 def add(database: Database, owner: Owner, name: str, **config: object) -> Source:
@@ -82,6 +84,16 @@ def test_one_sync_at_a_time_until_its_lease_ends(database: Database) -> None:
     assert (after.last_sync_status, after.lease_owner, after.is_syncing) == ("failed", None, False)
 
 
+def test_a_sync_that_was_killed_before_the_clock_was_set_back_does_not_block_the_next_one(database: Database) -> None:
+    source = add(database, ANN, "own")
+    with database.write() as connection:
+        assert sources.take_lease(connection, source, "killed", DAY)
+        left = sources.get_source(connection, ANN, source.id)
+        assert left is not None
+        assert not left.is_syncing
+        assert sources.take_lease(connection, source, "next", 60)
+
+
 def test_a_new_address_forgets_the_state_of_the_old_one(database: Database) -> None:
     source = add(database, ANN, "own")
     with database.write() as connection:
@@ -104,8 +116,16 @@ def test_a_new_address_forgets_the_state_of_the_old_one(database: Database) -> N
 def test_sources_are_stale_after_their_interval_and_only_automatic_ones_are_due(database: Database) -> None:
     never = add(database, ANN, "never", sync_policy="auto")
     manual = add(database, ANN, "manual")
+    ahead = add(database, ANN, "ahead")  # the clock was set back after its last sync
+    recent = add(database, ANN, "recent")
+    times = (
+        (never, None),
+        (manual, "2001-01-01T00:00:00.000000Z"),
+        (ahead, seconds_from_now(DAY)),
+        (recent, seconds_from_now(-60)),
+    )
     with database.write() as connection:
-        for source, at in ((never, None), (manual, "2001-01-01T00:00:00.000000Z")):
+        for source, at in times:
             sources.take_lease(connection, source, "sync", 60)
             sources.end_lease(connection, source, "sync", {"last_sync_at": at})
     with database.read() as connection:
@@ -113,4 +133,4 @@ def test_sources_are_stale_after_their_interval_and_only_automatic_ones_are_due(
         stale = [source.name for source in sources.list_sources(connection, ANN) if source.is_stale()]
 
     assert [source.id for source in due] == [never.id]
-    assert stale == ["manual", "never"]
+    assert stale == ["ahead", "manual", "never"]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from prowess.session.session import Session
-from prowess.storage.clock import now
+from prowess.storage.clock import is_ahead
 from prowess.storage.conversations import ConversationRow, ConversationState, MemoryRow, MessageRole, MessageRow
 from prowess.storage.rows import convert_row
 
@@ -84,7 +84,7 @@ def to_conversation(
 ) -> Conversation:
     """Return the conversation of a row."""
     # The process that worked on the turn is gone.
-    lost = row.state == "running" and row.lease_until < now()
+    lost = row.state == "running" and not is_ahead(row.lease_until)
     return convert_row(
         row,
         Conversation,

@@ -195,7 +195,8 @@ def _python_program(python: Path, program: Path) -> SidecarProgram:
 def _check_failed(failed: Path) -> None:
     """Raise `Unavailable` if an installation failed a short while ago."""
     with suppress(OSError):
-        if time.time() - failed.stat().st_mtime < RETRY_SECONDS:
+        # The clock may have been set back since.
+        if 0 <= time.time() - failed.stat().st_mtime < RETRY_SECONDS:
             raise Unavailable(f"The DSPy sidecar is not installed. {failed.read_text()[:300]}", hint=INSTALL)
 
 

@@ -8,6 +8,9 @@ from functools import lru_cache
 
 from prowess.errors import Invalid
 
+SKEW_SECONDS = 3_600.0
+"""How far ahead of ours another clock may be. A later time was recorded before a clock was set back, and is over."""
+
 _DAY_SECONDS = 86_400
 
 
@@ -26,6 +29,16 @@ def _format_second(second: int) -> str:
 def seconds_from_now(seconds: float) -> str:
     """Return the time that many seconds from now."""
     return _format(datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def is_recent(moment: str, seconds: float) -> bool:
+    """Return True if a recorded time is at most that many seconds ago."""
+    return seconds_from_now(-seconds) <= moment <= seconds_from_now(SKEW_SECONDS)
+
+
+def is_ahead(moment: str) -> bool:
+    """Return True if a time at which something ends, such as a lease of minutes, has not come yet."""
+    return is_recent(moment, 0)
 
 
 def days_ago(days: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
-from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.clock import SKEW_SECONDS, now, seconds_from_now
 from prowess.storage.driver_errors import reading
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.rows import CompiledSelect, decode_object, make_row, raw_columns, raw_json, row_values
@@ -94,7 +94,7 @@ sa.Index("ix_conversations_updated", _C.organization_id, _C.user_id, _C.updated_
 sa.Index("ix_memories_created", _F.organization_id, _F.user_id, _F.created_at)
 _THIS = _C.id == sa.bindparam("which")
 _insert = dialect_insert(conversations, lambda insert: insert.on_conflict_do_nothing())
-_FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
+_FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"), _C.lease_until > sa.bindparam("latest"))
 _TAKE = sa.update(conversations).where(_THIS, _FREE)
 _HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
 # Every turn reads these, so they are compiled once, and their JSON is decoded without SQLAlchemy.
@@ -169,7 +169,8 @@ def take_lease(connection: sa.Connection, conversation_id: str, values: Mapping[
     Return False, with nothing changed, if someone else works on a turn.
     """
     changed = {"lease_until": seconds_from_now(LEASE_SECONDS), "state": "running", **values}
-    return connection.execute(_TAKE, {"which": conversation_id, "moment": now(), **changed}).rowcount == 1
+    key = {"which": conversation_id, "moment": now(), "latest": seconds_from_now(SKEW_SECONDS)}
+    return connection.execute(_TAKE, {**key, **changed}).rowcount == 1
 
 
 def hold_lease(connection: sa.Connection, conversation_id: str, holder: str, values: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
-from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.clock import SKEW_SECONDS, now, seconds_from_now
 from prowess.storage.owner import Owner
 from prowess.storage.rows import row_values
 from prowess.storage.sql.spend import spend
@@ -302,7 +302,8 @@ def list_workers(connection: sa.Connection) -> list[tuple[str, str, str]]:
 
 def claim_worker(connection: sa.Connection, worker_id: str, *, lease_seconds: float) -> bool:
     """Claim a dead worker, so that one caller alone takes over its jobs. The claim ends by itself."""
-    free = sa.or_(_W.claimed_at.is_(None), _W.claimed_at < seconds_from_now(-lease_seconds))
+    earliest, latest = seconds_from_now(-lease_seconds), seconds_from_now(SKEW_SECONDS)
+    free = sa.or_(_W.claimed_at.is_(None), _W.claimed_at < earliest, _W.claimed_at > latest)
     claimed = sa.update(job_workers).where(_W.id == worker_id, free).values(claimed_at=now())
     return connection.execute(claimed).rowcount == 1
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.skill.model import Scope
 from prowess.storage.blobs import split_chunks
-from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.clock import SKEW_SECONDS, is_ahead, is_recent, now, seconds_from_now
 from prowess.storage.owner import Owner
 from prowess.storage.rows import LazyStatements, make_row, row_values
 
@@ -85,7 +85,7 @@ class Source:
     @property
     def is_syncing(self) -> bool:
         """True while a sync runs."""
-        return self.lease_until is not None and self.lease_until > now()
+        return self.lease_until is not None and is_ahead(self.lease_until)
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object for people: without the lease, but with what it means."""
@@ -94,7 +94,7 @@ class Source:
 
     def is_stale(self) -> bool:
         """Return True if the last sync is longer ago than the interval."""
-        return self.last_sync_at is None or self.last_sync_at <= seconds_from_now(-60 * self.interval_minutes)
+        return self.last_sync_at is None or not is_recent(self.last_sync_at, 60 * self.interval_minutes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ def take_lease(connection: sa.Connection, source: Source, holder: str, seconds: 
     itself, so that a sync that was killed does not block the next one forever.
     """
     take = sql.UPDATE_FREE.values(lease_owner=holder, lease_until=seconds_from_now(seconds))
-    key = {**source.owner.key, "which": source.id, "moment": now()}
+    key = {**source.owner.key, "which": source.id, "moment": now(), "latest": seconds_from_now(SKEW_SECONDS)}
     return connection.execute(take, key).rowcount == 1
 
 

@@ -184,6 +184,8 @@ async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on(each_pl
             await prowess.evals.run(plan, models=[Parrot("scripted:one")], run_id=stopped.id)
         leave_behind(prowess, stopped.id, seconds=60)
         interrupted = await prowess.evals.get(stopped.id)
+        leave_behind(prowess, stopped.id, seconds=-86_400)  # and then the clock was set back
+        assert (await prowess.evals.get(stopped.id)).state == "interrupted"
         model = Parrot("scripted:one")
         ended = await prowess.evals.run(plan, models=[model], run_id=stopped.id)
         again = await prowess.evals.resume(stopped.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -314,7 +315,7 @@ async def test_an_interruption_before_there_is_a_candidate_leaves_nothing_runnin
     assert (kept.state, kept.reason) == ("refused", "It was interrupted before a candidate was found.")
 
 
-async def test_an_interrupted_optimisation_tests_what_it_has(place, triage, ask, model):
+async def test_an_interrupted_optimisation_tests_what_it_has(place, triage, ask, model, monkeypatch):
     triage(place)
     async with place.open() as prowess:
         first = await prowess.optimize.run(ask(model=model))
@@ -329,6 +330,12 @@ async def test_an_interrupted_optimisation_tests_what_it_has(place, triage, ask,
         await records.store_progress(busy.id, {"calls": 1})
         with pytest.raises(Conflict, match="is running in another process"):
             await optimizations.resume(busy.id)
+        # It was killed, and then the clock was set back by a day.
+        with monkeypatch.context() as patch:
+            tomorrow = time.time_ns() + 86_400 * 10**9
+            patch.setattr(time, "time_ns", lambda: tomorrow)
+            await records.store_progress(busy.id, {"calls": 2})
+        assert (await optimizations.cancel(busy.id)).state == "refused"
         assert await optimizations.resume(resumed.id) == resumed
     assert sum(one.messages[-1].text.startswith("You improve") for one in model.requests) == 1
 

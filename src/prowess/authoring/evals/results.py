@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from prowess.skill.kinds import JsonObject
-from prowess.storage.clock import seconds_from_now
+from prowess.storage.clock import is_recent
 from prowess.storage.driver_errors import reading
 from prowess.storage.evals import EvalRunRow, RunState
 from prowess.storage.rows import convert_row
@@ -136,7 +136,7 @@ class EvalRun:
 
 def state_of(row: EvalRunRow) -> RunState:
     """Return the state of a stored run: one that runs only according to its row was interrupted."""
-    if row.state == "running" and (row.finished_at or row.created_at) < seconds_from_now(-DEAD_SECONDS):
+    if row.state == "running" and not is_recent(row.finished_at or row.created_at, DEAD_SECONDS):
         return "interrupted"
     return row.state
 

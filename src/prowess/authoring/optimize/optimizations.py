@@ -30,7 +30,7 @@ from prowess.skill.dspy_state import find_outdated_states
 from prowess.skill.kinds import DspyModule, JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.clock import is_recent, now
 from prowess.storage.proposals import ProposalRow
 from prowess.threads import offload
 
@@ -131,7 +131,7 @@ class Optimizations:
         row = await self._records.find(proposal_id)
         if row.state != "running":
             return to_proposal(row)
-        if exclusive and row.updated_at > max(row.created_at, seconds_from_now(-BUSY_SECONDS)):
+        if exclusive and row.updated_at > row.created_at and is_recent(row.updated_at, BUSY_SECONDS):
             raise Conflict(
                 f"The optimization {row.id[:8]} is running in another process, or was {BUSY_SECONDS:.0f} seconds ago.",
                 hint=f"If it was interrupted, try again soon. `prowess optimize cancel {row.id[:8]}` ends its search.",
@@ -225,7 +225,7 @@ class Optimizations:
         If no process is running it any more, it is refused, and the best candidate so far is kept.
         """
         row = await self._records.find(proposal_id)
-        if row.state == "running" and row.updated_at < seconds_from_now(-DEAD_SECONDS):
+        if row.state == "running" and not is_recent(row.updated_at, DEAD_SECONDS):
             values = {"state": "refused", "reason": "It was interrupted before its test.", "finished_at": now()}
             return to_proposal(await self._records.change(row.id, values, states=("running",)))
         return to_proposal(await self._records.change(row.id, {"stopping": True}, states=("running",)))

@@ -38,7 +38,11 @@ _ONE = sa.and_(_VISIBLE, _sources.id == sa.bindparam("which"))
 _OF_SOURCE = sa.and_(
     _items.source_id == sa.bindparam("of_source"), _items.organization_id == sa.bindparam("of_organization")
 )
-_FREE = sa.or_(_sources.lease_until.is_(None), _sources.lease_until <= sa.bindparam("moment"))
+_FREE = sa.or_(
+    _sources.lease_until.is_(None),
+    _sources.lease_until <= sa.bindparam("moment"),
+    _sources.lease_until > sa.bindparam("latest"),
+)
 _HELD = _sources.lease_owner == sa.bindparam("holder")
 
 INSERT = sa.insert(skill_sources)
