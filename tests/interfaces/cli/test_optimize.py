@@ -162,6 +162,8 @@ def test_an_optimization_that_is_interrupted_twice_says_how_to_go_on(prowess, tr
     [row] = prowess("optimize", "--json").json
     assert (ran.code, row["state"]) == (130, "running")
     assert f"Continue with: prowess optimize resume {row['id'][:8]}\n" in ran.err
+    for shown in (prowess("optimize"), prowess("optimize", "show", row["id"])):
+        assert f"`prowess optimize resume {row['id'][:8]}` continues it." in shown.out
 
 
 def test_an_optimization_that_is_interrupted_without_a_candidate_says_so(prowess, triage):

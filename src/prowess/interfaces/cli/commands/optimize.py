@@ -217,9 +217,18 @@ def list_proposals(skill: str, states: tuple[str, ...], limit: int, cli: Cli) ->
         flexible=1,
         empty="No optimizations. `prowess optimize run SKILL` starts one.",
     )
-    proposed = next((row.id[:8] for row in found if row.state == "proposed"), "")
-    if has_table and proposed:
-        click.echo(f"\nLook at a proposal with `prowess optimize diff {proposed}`, then approve or reject it.")
+    newest = {row.state: row.id[:8] for row in reversed(found)}
+    if has_table and "proposed" in newest:
+        click.echo(
+            f"\nLook at a proposal with `prowess optimize diff {newest['proposed']}`, then approve or reject it."
+        )
+    if has_table and "running" in newest:
+        click.echo(_if_interrupted(newest["running"]))
+
+
+def _if_interrupted(short: str) -> str:
+    # A process that was killed leaves its optimization as running.
+    return f"\nIf the process of a running optimization has ended, `prowess optimize resume {short}` continues it."
 
 
 def _difference(proposal: Proposal) -> str:
@@ -260,6 +269,8 @@ def _print(proposal: Proposal) -> None:
         click.echo(
             f"\n`prowess optimize diff {short}` shows the change; `prowess optimize approve {short}` applies it."
         )
+    if proposal.state == "running":
+        click.echo(_if_interrupted(short))
 
 
 @optimize_command.subcommand("diff", "prowess optimize diff 3f2a", "prowess optimize diff 3f2a --json")
