@@ -14,6 +14,7 @@ from prowess.net.scripted import ScriptedHttpClient
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of
 from prowess.skill.package import Package
+from prowess.sources import installation
 from prowess.sources.fetch import fetch
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched
@@ -138,6 +139,28 @@ async def test_an_update_fetches_only_once_shows_what_changed_and_accepts_it(pro
     assert lock_of(prowess, "pdf")["pin"]["commit"] == repository.git("rev-parse", "main")
     assert (await prowess.trust.preview()).skills == ()
     assert {one.status for one in await prowess.installs.outdated()} == {"current"}
+
+
+async def test_an_update_that_was_killed_before_it_replaced_a_file_can_be_repeated(prowess, repository, monkeypatch):
+    class Killed(BaseException):
+        """The end of the process, after which nothing is undone."""
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    await add(prowess, repository.url, skills=["pdf"])
+    repository.commit({"skills/pdf/SKILL.md": skill("pdf", "Do more.")})
+    with monkeypatch.context() as patch:
+        patch.setattr(installation, "place_files", die)
+        with pytest.raises(Killed):
+            await prowess.installs.install(await prowess.installs.plan_update())
+    assert lock_of(prowess, "pdf")["pending"] == "install"
+
+    plan = await prowess.installs.plan_update()
+    assert [one.obstacles for one in plan.changes] == [()]
+    assert [one.ok for one in await prowess.installs.verify()] == [True]
+    await prowess.installs.install(plan)
+    assert "Do more." in (folder_of(prowess) / ".agents/skills/pdf/SKILL.md").read_text()
 
 
 async def test_a_rewritten_history_is_reported_before_an_update(prowess, repository):

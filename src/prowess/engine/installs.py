@@ -216,7 +216,11 @@ class Installs(Part):
                 "Skills can be installed into folders only on this machine.", hint="Use `prowess source add` instead."
             )
         root = resources.user_home if user else resources.workspace
-        return Installation(Base(root=Path(root).absolute(), environment=resources.environment, is_user=user))
+        installation = Installation(Base(root=Path(root).absolute(), environment=resources.environment, is_user=user))
+        # What a killed update has not replaced yet would count as edited. A folder that cannot be changed is read as it is.
+        with suppress(ProwessError, OSError):
+            installation.recover()
+        return installation
 
     async def _fetch(self, reference: SourceReference, last: SourceState | None = None) -> Fetched:
         context = await offload(self._context.fetch_context)
