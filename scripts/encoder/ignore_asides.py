@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path, help="pairs.json.xz")
     parser.add_argument("output", type=Path, help="where to write the weights, for pack.py")
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
-    parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
+    parser.add_argument("--written", type=Path, nargs="+", default=(), help="messages that were written for cards")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--device", default="cuda")
     chosen = parser.parse_args()

@@ -6,6 +6,7 @@ import json
 import lzma
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,6 +63,8 @@ class Written(NamedTuple):
     """A message about the same subject that the card does not answer."""
     far: str
     """A long message with words of the card that asks for something else."""
+    is_held: bool
+    """Whether the card is left out of the training, to watch it."""
 
 
 class Card(NamedTuple):
@@ -105,19 +108,23 @@ class Pair(NamedTuple):
 class Pairs:
     """All pairs, with the settings of the sampler. `near` has look-alikes of each card by number, nearest first."""
 
-    def __init__(self, path: Path, excluded: Path | None = None, written: Path | None = None) -> None:
+    def __init__(self, path: Path, excluded: Path | None = None, written: Sequence[Path] = ()) -> None:
         with lzma.open(path, "rt", encoding="utf-8") as file:
             loaded = json.load(file)
         names, starts = _read_excluded(excluded)
         texts = read_written(written)
         self.cards: list[Card] = []
         self.written: dict[int, Written] = {}
+        self.held: dict[int, Written] = {}
         for name, description, tags, messages, _ in loaded["cards"]:
             # An excluded card keeps its number, and loses its messages.
             is_out = name.lower() in names or description_start(description) in starts
             said = [] if is_out else [Message(*one) for one in messages]
             if said and (own := texts.get((name, description_start(description)))):
-                self.written[len(self.cards)] = own
+                if own.is_held:
+                    self.held[len(self.cards)], said = own, []
+                else:
+                    self.written[len(self.cards)] = own
             self.cards.append(Card(name, description, tags, said))
         self.twins = [(a, b) for a, b in loaded["twins"] if self.cards[a].messages and self.cards[b].messages]
         self.entries = [Entry(name, text, said) for _, name, text, said in loaded["ext"] if said]
@@ -286,14 +293,16 @@ def has_other_script(texts: list[str]) -> NDArray[np.bool_]:
     return np.array([bool(OTHER_SCRIPT.search(text)) for text in texts])
 
 
-def read_written(path: Path | None) -> dict[tuple[str, str], Written]:
+def read_written(paths: Sequence[Path]) -> dict[tuple[str, str], Written]:
     """Return the written messages by the name of their card and the first letters of its description."""
-    lines = path.read_text("utf-8").splitlines() if path else []
+    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
     found: dict[tuple[str, str], Written] = {}
     for row in map(json.loads, lines):
         translations = [Translation(text, original) for _, text, original in row["translations"]]
         messages = [text for _, text in row["messages"]]
-        found[row["name"], row["start"]] = Written(messages, translations, row.get("near", ""), row.get("far", ""))
+        found[row["name"], row["start"]] = Written(
+            messages, translations, row.get("near", ""), row.get("far", ""), row.get("held", False)
+        )
     return found
 
 

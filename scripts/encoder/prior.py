@@ -86,7 +86,7 @@ def main() -> None:
         "pairs", type=Path, nargs="?", help="pairs.json.xz; without it, only the name of the encoder is renewed"
     )
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
-    parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
+    parser.add_argument("--written", type=Path, nargs="+", default=(), help="messages that were written for cards")
     args = parser.parse_args()
     if args.pairs is None:
         before = read_arrays(PRIOR_FILE)

@@ -349,7 +349,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path, help="pairs.json.xz")
     parser.add_argument("output", type=Path, help="the folder for teacher.npz and student.npz")
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
-    parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
+    parser.add_argument("--written", type=Path, nargs="+", default=(), help="messages that were written for cards")
     parser.add_argument("--written-share", type=float, default=0.33, help="their share of a batch")
     parser.add_argument("--resume", type=Path, help="the output of an earlier round")
     parser.add_argument("--tune", type=int, default=450, help="steps of the teacher, without --resume")
