@@ -75,11 +75,25 @@ def test_on_a_phone_the_menu_opens_with_a_button(site: Site, look: Callable[...,
 
 
 def test_a_lost_connection_is_shown_and_healed(site: Site, look: Callable[..., View]) -> None:
-    page = look(site).go("/skills")
+    page = look(site, viewport={"width": 360, "height": 500}).go("/settings")
+    expect(page.get_by_role("heading", name="Connectors")).to_be_attached()
+    page.evaluate("scrollTo(0, 400)")
     site.stop()
-    expect(page.get_by_text("The server is not responding. Trying again")).to_be_visible()
+    lost = page.get_by_text("The server is not responding. Trying again")
+    # In sight on a phone too, also far down on the page.
+    lost.click(trial=True)
+    assert page.evaluate("scrollY") >= 400
     site.start()
-    expect(page.get_by_text("The server is not responding. Trying again")).to_have_count(0)
+    expect(lost).to_have_count(0)
+
+
+def test_whose_session_ends_while_a_page_is_open_is_asked_to_sign_in(site: Site, look: Callable[..., View]) -> None:
+    view = look(site)
+    page = view.go("/settings")
+    view.context.clear_cookies()
+    site.stop()
+    site.start()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to Prowess")
 
 
 def test_someone_who_is_not_signed_in_is_told_how_to(site: Site, look: Callable[..., View]) -> None:

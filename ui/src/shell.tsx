@@ -131,7 +131,9 @@ function ThemeChoice() {
 
 function ConnectionBar() {
   return (
-    <div role="status">{connection.value === "lost" && <p class="connection">{t("shell.connection_lost")}</p>}</div>
+    <div role="status" class="connection">
+      {connection.value === "lost" && <p>{t("shell.connection_lost")}</p>}
+    </div>
   );
 }
 

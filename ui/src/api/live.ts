@@ -102,12 +102,15 @@ function receive(message: Exclude<Message, string>) {
 function setState(state: Connection) {
   const mayMiss = connection.value === "lost" || (connection.value === "connecting" && !last);
   connection.value = state;
+  // Events do not say why they end. The answer to any request does: the server is gone, or the session has ended.
+  if (state === "lost") ask(api.GET("/api/v1/me")).catch(() => undefined);
   if (state === "open" && mayMiss) deliver({ name: "reconnected", data: {} });
 }
 
 function follow(send: (message: Exclude<Message, string>) => void) {
   let wait = FIRST_WAIT_MS;
   const connect = () => {
+    if (isSignedOut.value) return;
     const source = new EventSource(`/api/v1/events${last ? `?after=${last}` : ""}`);
     source.onopen = () => {
       wait = FIRST_WAIT_MS;
@@ -117,7 +120,6 @@ function follow(send: (message: Exclude<Message, string>) => void) {
       // The browser would retry too, but not after an answer with an error, and not more slowly each time.
       source.close();
       send({ state: "lost" });
-      if (isSignedOut.value) return;
       window.setTimeout(connect, wait);
       wait = Math.min(wait * 2, LONGEST_WAIT_MS);
     };
