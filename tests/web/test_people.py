@@ -151,5 +151,6 @@ def test_on_a_phone_the_buttons_of_members_and_tokens_are_on_the_screen(site: Si
         page = view.go(f"/people?tab={tab}")
         for name in names:
             expect(page.locator("table").get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("tab", selected=True)).to_be_in_viewport(ratio=0.95)
         view.check_access()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -72,6 +72,15 @@ def test_on_a_phone_the_menu_opens_with_a_button(site: Site, look: Callable[...,
     page.get_by_role("link", name="Skills", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Skills")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for leave in (
+        lambda: page.keyboard.press("Escape"),
+        lambda: page.get_by_role("link", name="Skills", exact=True).click(),  # the page that is open
+        lambda: page.mouse.click(345, 60),  # beside the menu
+    ):
+        page.get_by_role("button", name="Menu").click()
+        expect(page.get_by_role("button", name="Menu")).to_have_attribute("aria-expanded", "true")
+        leave()
+        expect(page.get_by_role("button", name="Menu")).to_have_attribute("aria-expanded", "false")
 
 
 def test_a_lost_connection_is_shown_and_healed(site: Site, look: Callable[..., View]) -> None:

@@ -33,6 +33,23 @@ function Frame() {
   const [isHelpOpen, setHelpOpen] = useState(false);
   useShortcuts(() => setHelpOpen(true));
   useEffect(() => setMenuOpen(false), [path]);
+  useEffect(() => {
+    if (!isMenuOpen) return;
+    const leave = (event: Event) => {
+      const { target } = event;
+      if (event instanceof KeyboardEvent) {
+        if (event.key !== "Escape") return;
+        document.querySelector<HTMLElement>(".topbar button")?.focus();
+      } else if (target instanceof Element && !target.closest("a") && target.closest("#menu, .topbar button")) return;
+      setMenuOpen(false);
+    };
+    window.addEventListener("click", leave);
+    window.addEventListener("keydown", leave);
+    return () => {
+      window.removeEventListener("click", leave);
+      window.removeEventListener("keydown", leave);
+    };
+  }, [isMenuOpen]);
   return (
     <>
       <a class="skip" href="#main">

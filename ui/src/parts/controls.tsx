@@ -1,6 +1,6 @@
 // Buttons, fields and choices.
 import type { ComponentChildren, JSX } from "preact";
-import { useId, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "onClick" | "type"> {
   look?: "primary" | "danger" | "plain" | "normal";
@@ -118,6 +118,14 @@ interface TabsProps<T extends string> extends ChoiceProps<T> {
 /** Tabs with the panel of the chosen one below. Arrow keys move between them. */
 export function Tabs<T extends string>({ label, value, options, onChange, children }: TabsProps<T>) {
   const id = useId();
+  const list = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    // On a phone, the tab that an address names may be beyond the edge.
+    const chosen = list.current?.querySelector("[aria-selected=true]");
+    if (!list.current || !chosen) return;
+    const beyond = chosen.getBoundingClientRect().right - list.current.getBoundingClientRect().right;
+    if (beyond > 0) list.current.scrollLeft += beyond;
+  }, [value]);
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
@@ -127,7 +135,7 @@ export function Tabs<T extends string>({ label, value, options, onChange, childr
   };
   return (
     <>
-      <div class="tabs" role="tablist" aria-label={label} onKeyDown={move}>
+      <div ref={list} class="tabs" role="tablist" aria-label={label} onKeyDown={move}>
         {options.map((option) => (
           <button
             key={option.value}
