@@ -59,6 +59,17 @@ def test_a_setting_is_changed_with_its_source_shown_refused_at_its_field_and_res
     assert site.do(site.engine.policy.get()).allowed_binaries == ("git", "rg")
 
 
+def test_the_focus_stays_near_a_button_that_disappears(site: Site, look: Callable[..., View]) -> None:
+    page = look(site).go("/settings")
+    days = row(page, "approval_days")
+    days.get_by_label("Days that an approval is valid").fill("3")
+    days.get_by_role("button", name="Save").press("Enter")
+    expect(days).to_contain_text("Set by me")
+    expect(days).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(days.get_by_role("textbox")).to_be_focused()
+
+
 @pytest.mark.long
 def test_variables_of_a_skill_are_allowed_and_forbidden(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]

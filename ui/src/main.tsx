@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { markEvents, startLive } from "./api/live";
+import { keepFocus } from "./focus";
 import { loadTexts } from "./i18n";
 import { Shell } from "./shell";
 import { loadMe } from "./state";
@@ -19,5 +20,6 @@ window.addEventListener("vite:preloadError", (event) => {
 // Before anything is loaded that an event may change.
 await Promise.all([loadTexts(), loadMe(), markEvents()]);
 startLive();
+keepFocus();
 const root = document.getElementById("app");
 if (root) render(<Shell />, root);

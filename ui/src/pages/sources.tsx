@@ -183,7 +183,7 @@ function Row({ source, result, mayWrite, onSync, onPreview, onEdit, onDelete, on
       {result && !isBusy && <Result result={result} onTake={mayWrite ? run : undefined} onClose={onClose} />}
       {mayWrite && (
         <div class="actions">
-          <Button onClick={() => run()} disabled={isBusy || !source.enabled}>
+          <Button onClick={() => run()} disabled={source.syncing || !source.enabled}>
             <Icon name="sync" />
             {t("sources.sync")}
           </Button>

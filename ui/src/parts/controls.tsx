@@ -10,10 +10,11 @@ export interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "onCl
   children: ComponentChildren;
 }
 
-/** A button. While a promise of its click is running, it cannot be clicked again. */
+/** A button. While a promise of its click is running, it cannot be clicked again, but keeps the focus. */
 export function Button({ look = "normal", onClick, type = "button", children, disabled, ...rest }: ButtonProps) {
   const [isBusy, setBusy] = useState(false);
   const click = async (event: MouseEvent) => {
+    if (isBusy) return event.preventDefault();
     const work = onClick?.(event);
     if (!(work instanceof Promise)) return;
     setBusy(true);
@@ -28,7 +29,8 @@ export function Button({ look = "normal", onClick, type = "button", children, di
       {...rest}
       type={type}
       class={`button ${look}`}
-      disabled={disabled || isBusy}
+      disabled={disabled}
+      aria-disabled={isBusy || undefined}
       aria-busy={isBusy}
       onClick={click}
     >

@@ -22,7 +22,7 @@ export function Page({ title, lead, actions, back, isWide, children }: Props) {
     document.title = `${title} · Prowess`;
   }, [title]);
   useLayoutEffect(() => {
-    if (document.activeElement === document.body || document.activeElement?.closest("nav")) heading.current?.focus();
+    if (document.activeElement?.matches("body, #main, nav *")) heading.current?.focus();
   }, []);
   return (
     <div class={isWide ? "page wide" : "page"}>

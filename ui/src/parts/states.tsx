@@ -75,11 +75,7 @@ export function More<T>({ of }: { of: Pages<T> }) {
   return (
     <p class="more quiet">
       <span role="status">{t("states.shown", { shown, count: Math.max(shown, data.total) })}</span>
-      {data.next_cursor && (
-        <Button disabled={of.isLoading} onClick={of.more}>
-          {t("states.more")}
-        </Button>
-      )}
+      {data.next_cursor && <Button onClick={of.more}>{t("states.more")}</Button>}
     </p>
   );
 }
