@@ -37,6 +37,7 @@ def test_a_batch_starts_from_pasted_lines_and_shows_what_failed(
     form = page.get_by_role("dialog")
     form.get_by_role("button", name="Start a batch").click()
     expect(form.get_by_text("Choose a skill.")).to_be_visible()
+    expect(form.get_by_label("Skill")).to_be_focused()
     form.get_by_label("Skill").fill("greeter")
     form.get_by_label("Inputs").fill('{"name": "Ann"}\nBob')
     expect(form.get_by_text("Line 2: not a JSON object")).to_be_visible()

@@ -41,6 +41,21 @@ def test_a_token_is_shown_once_and_refused_after_it_was_revoked(site: Site, look
     view.check_access()
 
 
+def test_an_answer_of_a_dialog_that_fails_is_said_in_the_dialog_which_keeps_the_focus(
+    site: Site, look: Callable[..., View]
+) -> None:
+    site.do(site.engine.tokens.create("nightly"))
+    page = look(site).go("/people?tab=tokens")
+    page.route("**/api/v1/tokens/*", lambda route: route.fulfill(status=503, json={"detail": "The database is busy."}))
+    page.get_by_role("button", name="Revoke").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Revoke").press("Enter")
+    expect(dialog.get_by_role("status")).to_contain_text("The database is busy.")
+    expect(dialog.get_by_role("button", name="Revoke")).to_be_focused()
+    dialog.get_by_role("status").get_by_role("button", name="Close").click()
+    expect(dialog.get_by_role("status")).to_be_empty()
+
+
 @pytest.mark.long
 def test_the_operator_creates_an_organization_and_manages_its_members(site: Site, look: Callable[..., View]) -> None:
     view = look(site)
@@ -67,7 +82,7 @@ def test_the_operator_creates_an_organization_and_manages_its_members(site: Site
     row.get_by_role("button", name="Remove").click()
     dialog.get_by_role("button", name="Remove").click()
     # The last administrator stays.
-    expect(page.locator(".toast.bad")).to_contain_text("Make another member admin first")
+    expect(dialog.get_by_role("status")).to_contain_text("Make another member admin first")
     page.keyboard.press("Escape")
 
     page.get_by_role("button", name="Add a member").click()

@@ -142,3 +142,12 @@ def test_a_skill_edited_here_stays_until_somebody_takes_the_one_of_the_source(
     result.get_by_role("button", name="Replace mine").click()
     expect(result).to_contain_text("1 changed")
     assert team.do(team.engine.skills.get("restart")).description == "What restart is for."
+
+
+def test_on_a_phone_a_dialog_scrolls_to_its_problem(site: Site, look: Callable[..., View]) -> None:
+    page = look(site, viewport={"width": 360, "height": 500}).go("/sources")
+    page.get_by_role("button", name="Add a source").click()
+    dialog = page.get_by_role("dialog")
+    dialog.evaluate("element => element.scrollTo(0, element.scrollHeight)")
+    dialog.get_by_role("button", name="Preview its skills").click()
+    expect(dialog.get_by_role("alert")).to_be_in_viewport(ratio=1)

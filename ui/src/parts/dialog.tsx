@@ -3,6 +3,7 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { Button, type ButtonProps } from "./controls";
 import { Icon } from "./icons";
+import { Toasts } from "./toast";
 
 const FIRST_FIELD =
   ".dialog-body :is(textarea, select, input:not([type=radio], [type=checkbox], [type=file])):not([readonly], :disabled)";
@@ -16,6 +17,11 @@ interface Props {
   answer?: { text: string; look: ButtonProps["look"]; onClick: ButtonProps["onClick"]; disabled?: boolean };
   isWide?: boolean;
   children: ComponentChildren;
+}
+
+/** Move to the first field with a problem after each attempt: it may be out of sight, and a screen reader then reads both. */
+export function useInvalidFocus(attempt: unknown) {
+  useEffect(() => document.querySelector<HTMLElement>("dialog [aria-invalid=true]")?.focus(), [attempt]);
 }
 
 /** A dialog over the page. Escape closes it, and the focus goes back to where it was. */
@@ -53,6 +59,8 @@ export function Dialog({ title, onClose, actions, answer, isWide, children }: Pr
           </Button>
         </footer>
       )}
+      {/* Those of the page lie behind the dialog, where nobody can click them, and no screen reader reads them. */}
+      <Toasts />
     </dialog>
   );
 }

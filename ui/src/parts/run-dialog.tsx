@@ -7,7 +7,7 @@ import { cost, count, duration } from "../format";
 import { t } from "../i18n";
 import { Badge, type Tone } from "./badge";
 import { Button, Field } from "./controls";
-import { Dialog } from "./dialog";
+import { Dialog, useInvalidFocus } from "./dialog";
 import { Icon } from "./icons";
 import { Inputs, inputFields, readInputs, type Typed } from "./inputs";
 import { asProblem, Loading, ProblemBox } from "./states";
@@ -50,6 +50,7 @@ export function RunDialog({ skill, title, onClose }: Props) {
   const [progress, setProgress] = useState<Progress>();
   const abort = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => abort.current?.abort(), []);
+  useInvalidFocus(problems);
 
   const running = (found.data?.artifacts ?? []).filter((one) => one.runs);
   const chosen = artifact ? running.filter((one) => one.name === artifact) : running;

@@ -37,9 +37,14 @@ export function hintOf(problem: { code?: string; hint?: string }): string {
   return problem.hint ?? "";
 }
 
+/** Scroll to a problem at the top of a dialog, whose buttons are at its end. */
+function showInDialog(element: HTMLElement | null) {
+  if (element?.closest("dialog")) element.scrollIntoView({ block: "nearest" });
+}
+
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
   return (
-    <div class="problem" role="alert">
+    <div class="problem" role="alert" ref={showInDialog}>
       <p>
         <Words
           text={

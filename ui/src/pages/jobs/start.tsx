@@ -6,7 +6,7 @@ import { useLoad } from "../../api/load";
 import { bytes } from "../../format";
 import { t } from "../../i18n";
 import { Button, Field, NumberField } from "../../parts/controls";
-import { Dialog } from "../../parts/dialog";
+import { Dialog, useInvalidFocus } from "../../parts/dialog";
 import { asProblem, ProblemBox, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
 import { readItems } from "./items";
@@ -30,7 +30,9 @@ export default function StartBatch({ skill, onClose }: { skill: string; onClose:
   const { route } = useLocation();
   const [draft, setDraft] = useState<Draft>(() => ({ ...readDraft(), ...(skill && { skill }) }));
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
-  const [isTried, setTried] = useState(false);
+  const [tries, setTries] = useState(0);
+  const isTried = tries > 0;
+  useInvalidFocus(tries);
   const [fileProblem, setFileProblem] = useState("");
   const change = (changes: Partial<Draft>) => setDraft((last) => ({ ...last, ...changes }));
   useEffect(() => keepDraft(draft), [draft]);
@@ -40,7 +42,7 @@ export default function StartBatch({ skill, onClose }: { skill: string; onClose:
     [draft.skill.trim()],
   );
   const start = async () => {
-    setTried(true);
+    setTries(tries + 1);
     setProblem(undefined);
     if (!draft.skill.trim() || read.items.length === 0) return;
     const body = {
