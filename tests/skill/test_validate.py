@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,18 @@ def test_a_package_over_the_limits_is_an_error_under_every_profile() -> None:
     for profile in PROFILE_NAMES:
         report = validate(package, profile, Limits(file_bytes=90))
         assert "over-limit" in {problem.code for problem in report.errors}
+
+
+def test_a_package_is_checked_against_limits_other_than_those_it_was_read_with() -> None:
+    narrow, files = Limits(files=1), {"SKILL.md": "---\nname: a\ndescription: A.\n---\n\nA.\n", "notes.md": "B.\n"}
+    package = Package.of_texts("a", files)
+    assert validate(package).ok
+    assert [problem.code for problem in validate(package, limits=narrow).errors] == ["over-limit"]
+
+    small = Package.of_texts("a", {"SKILL.md": files["SKILL.md"]}, narrow)
+    grown = replace(small, files=package.files)
+    assert validate(small, limits=narrow).ok
+    assert [problem.code for problem in validate(grown, limits=narrow).errors] == ["over-limit"]
 
 
 @pytest.mark.parametrize("profile", PROFILE_NAMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
@@ -254,6 +255,7 @@ class Skill(FrozenModel):
         return self.model_copy(update=changes)
 
 
+@cache
 def unrecorded(scope: Scope) -> Provenance:
     """Return the provenance of a skill for which none was recorded: in the system scope, Prowess or a plugin brings it."""
     # Not validated: that would build the validator of the model, which a short command does without.

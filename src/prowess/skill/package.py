@@ -10,7 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring_ascii
 from typing import Literal
@@ -66,13 +66,17 @@ class Package:
 
     name: str
     files: tuple[File, ...]
+    checked: Limits | None = field(default=None, init=False, compare=False, repr=False)
+    """The limits that the files were checked against; None if they were not. A copy with other files does not inherit it."""
 
     @classmethod
     def of(cls, name: str, files: Iterable[File], limits: Limits = DEFAULT_LIMITS) -> Package:
         """Check paths, sizes and counts, and return the package. `Invalid` names the invalid entry."""
         ordered = tuple(sorted(files, key=lambda file: file.path))
         check_files(ordered, limits)
-        return cls(name=name, files=ordered)
+        package = cls(name=name, files=ordered)
+        object.__setattr__(package, "checked", limits)
+        return package
 
     @classmethod
     def written(cls, name: str, files: Iterable[File]) -> Package:

@@ -281,7 +281,9 @@ def is_people_only(extra: JsonObject, package: Package) -> bool:
     if extra.get(PEOPLE_ONLY) is not None and as_flag(extra[PEOPLE_ONLY]) is not False:
         return True
     file = package.get(CODEX_FILE)
-    settings = parse_yaml(CODEX_FILE, file.content).object if file is not None else None
+    if file is None:
+        return False
+    settings = parse_yaml(CODEX_FILE, file.content).object
     return json_object(json_object(settings).get("policy")).get("allow_implicit_invocation") is False
 
 
