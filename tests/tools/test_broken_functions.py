@@ -10,7 +10,7 @@ import pytest
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.memory_store import MemoryStore
-from prowess.engine.callables import read_callable
+from prowess.engine.callable_reader import read_callable
 from prowess.policy.actor import Actor
 from prowess.skill.forms import read_package
 from prowess.skill.package import File, Package

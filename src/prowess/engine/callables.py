@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.store import Store
-from prowess.errors import Invalid, ProwessError
+from prowess.errors import ProwessError
 from prowess.policy.subject import Subject
-from prowess.run.runner import subject_of_run
-from prowess.run.selection import select_artifacts
-from prowess.skill.declarations import parse_command, parse_request
-from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, kind_info, select_kinds
-from prowess.skill.model import Skill
-from prowess.skill.profiles.declarations import find_function_fault
-from prowess.skill.schema import compile_schema
+from prowess.skill.kinds import JsonObject, kind_info, select_kinds
+
+if TYPE_CHECKING:
+    from prowess.engine.context import Context
+    from prowess.policy.rules import Ruling
 
 _LOOKUP_LIMIT = 64
 """Up to this many changed skills are looked up by name. If there are more, listing all is faster."""
@@ -149,6 +147,9 @@ class CallableIndex:
 
     def _read(self, slug: str) -> None:
         """Read a skill as it is now, or forget it if it is gone."""
+        # Imports the code that runs skills, which a catalog without callable skills does not need.
+        from prowess.engine.callable_reader import read_callable
+
         self._known.pop(slug, None)
         try:
             # Forgotten above already: a skill that cannot be read now must not be offered as it was before.
@@ -159,57 +160,9 @@ class CallableIndex:
             self._known[slug] = found
 
 
-def read_callable(catalog: Catalog, store: Store, skill: Skill) -> CallableSkill | None:
-    """Return what a caller needs to know of a skill, or None if it cannot be called."""
-    artifact = _find_callable_artifact(skill)
-    if artifact is None:
-        return None
-    return CallableSkill(
-        slug=skill.slug,
-        title=skill.title,
-        description=skill.description,
-        parameters=skill.parameters,
-        artifact=artifact.name,
-        subject=subject_of_run(catalog, store, skill, (artifact.name,), scan=False),
-        fault=_find_fault(skill, artifact),
-    )
-
-
-def _find_callable_artifact(skill: Skill) -> Artifact | None:
-    """Return the first artifact that runs by itself and can be called, or None."""
-    try:
-        return next((artifact for artifact in select_artifacts(skill) if _is_callable(artifact)), None)
-    except Invalid:
-        return None
-
-
-def _is_callable(artifact: Artifact) -> bool:
-    """Return True for an artifact of a callable kind. A function without content is only a reference to one."""
-    return kind_info(artifact.kind).is_tool and (not isinstance(artifact, Function) or bool(artifact.content))
-
-
-def _find_fault(skill: Skill, artifact: Artifact) -> str:
-    """Return why no call could succeed, whatever its arguments; '' if no reason is known."""
-    try:
-        if skill.parameters is not None:
-            compile_schema(skill.parameters)
-    except Invalid as error:
-        return f"Its parameters are not a valid schema: {error.message}"
-    if isinstance(artifact, Function):
-        return _find_function_fault(artifact)
-    try:
-        if isinstance(artifact, HttpCall):
-            parse_request(artifact)
-        elif isinstance(artifact, CliCommand):
-            parse_command(artifact)
-    except Invalid as error:
-        return error.message
-    return ""
-
-
-def _find_function_fault(function: Function) -> str:
-    fault = find_function_fault(function)
-    if fault is None or not fault.certain:
-        return ""
-    where = f", line {fault.line}" if fault.line else ""
-    return f"{function.path or function.name}{where}: {fault.message}"
+def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:
+    """Return the current trust of each skill, and what the gate would decide about calling it. Blocking."""
+    gate = context.resources.gate
+    subjects = gate.resolve(context.actor, [skill.subject for skill in skills])
+    rulings = gate.preview_all(context.actor, subjects, context.read_policy(), "run")
+    return tuple(zip(subjects, rulings, strict=True))

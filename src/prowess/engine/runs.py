@@ -9,7 +9,8 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.engine.context import Context, Part, check_string, check_type
+from prowess.engine.callables import preview_calls
+from prowess.engine.context import Part, check_string, check_type
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
@@ -239,14 +240,6 @@ def make_skill_calls(as_actor: Callable[[Actor], Engine]) -> SkillCalls:
         run=lambda call, slug, inputs: as_actor(call.actor).runs.run_for_script(call, slug, inputs),
         locate=lambda call, name: as_actor(call.actor).skills.locate(name),
     )
-
-
-def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:
-    """Return the current trust of each skill, and what the gate would decide about calling it. Blocking."""
-    gate = context.resources.gate
-    subjects = gate.resolve(context.actor, [skill.subject for skill in skills])
-    rulings = gate.preview_all(context.actor, subjects, context.read_policy(), "run")
-    return tuple(zip(subjects, rulings, strict=True))
 
 
 def _needs_interpreter(run: Run) -> bool:

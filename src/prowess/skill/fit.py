@@ -32,11 +32,11 @@ from prowess.skill.forms.form import Writing
 from prowess.skill.forms.markdown_writer import compose_document, drop_empty
 from prowess.skill.forms.native import render_folder
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.mcp_extension import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 from prowess.skill.profiles import ProfileName, bernstein, checks, claude_code, mcp
 from prowess.skill.profiles.claude_api import RESERVED
-from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.document import Document
 from prowess.skill.text.reader import read_document

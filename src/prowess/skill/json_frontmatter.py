@@ -1,4 +1,4 @@
-"""The frontmatter of a SKILL.md as JSON, as the MCP skills extension sends it, and the fields that its hosts accept.
+"""The frontmatter of a SKILL.md as JSON, as the MCP skills extension sends it.
 
 Values are typed by YAML 1.2, because hosts compare with that. Values without a JSON form are refused, and so is everything
 that the strict reader refuses, so that two hosts cannot read the same file differently.
@@ -20,10 +20,6 @@ from prowess.skill.text.yaml import YamlRefused, load
 
 _STYLE_CODES = frozenset({"strict-flow", "strict-indentation"})
 """Problems of style that only the reference validator reports. They do not matter here, because JSON has no style."""
-
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
-_NAME_LIMIT, _DESCRIPTION_LIMIT, _COMPATIBILITY_LIMIT = 64, 1024, 500
-
 
 _CSafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -136,31 +132,3 @@ def _is_json(value: Any) -> bool:
     if isinstance(value, list):
         return all(_is_json(item) for item in cast("list[Any]", value))
     return not isinstance(value, float) or math.isfinite(value)
-
-
-def has_valid_name(frontmatter: dict[str, Any]) -> bool:
-    """Return True if name and description are valid by the rules of the MCP skills extension."""
-    name, description = frontmatter.get("name"), frontmatter.get("description")
-    return (
-        isinstance(name, str)
-        and len(name) <= _NAME_LIMIT
-        and _NAME.fullmatch(name) is not None
-        and isinstance(description, str)
-        and bool(description.strip())
-        and len(description) <= _DESCRIPTION_LIMIT
-    )
-
-
-def has_valid_fields(frontmatter: dict[str, Any]) -> bool:
-    """Return True if the optional fields have the types of the standard.
-
-    Some hosts reject a whole listing because of one invalid entry, so a skill that fails this check is not listed.
-    """
-    texts = (frontmatter.get(key, " ") for key in ("license", "allowed-tools", "compatibility"))
-    metadata: Any = frontmatter.get("metadata", {})
-    return (
-        all(isinstance(text, str) for text in texts)
-        and 0 < len(str(frontmatter.get("compatibility", " "))) <= _COMPATIBILITY_LIMIT
-        and isinstance(metadata, dict)
-        and all(isinstance(value, str) for value in cast("dict[str, Any]", metadata).values())
-    )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem
-from prowess.skill.forms.devai import schema_of
 from prowess.skill.kinds import Artifact, Function, Instructions, JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.needs import NEED_FORMATS, parse_need
@@ -231,6 +230,9 @@ def _merge_needs(extra: JsonObject, **needs: str | list[str] | None) -> JsonObje
 
 
 def _make_schema(parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+    # Imported here because it imports the readers of skills, which offering the tool does not need.
+    from prowess.skill.forms.devai import schema_of
+
     problems: list[Problem] = []
     schema = schema_of(parameters, problems)
     if problems:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasChoices, Field
 
 from prowess.engine.engine import Engine
-from prowess.engine.registry_results import RegistryHit
 from prowess.errors import Invalid
 from prowess.tools.tool import ToolContext
 from prowess.tools.use import describe_enabled
 
 if TYPE_CHECKING:
     from prowess.connectors.hosted.skills import HostedSkills
+    from prowess.engine.registry_results import RegistryHit
 
 READ_AGAIN = 'Call list_enabled_skills with {"content": true} to read its instructions again.'
 """What to call for the text of a skill that no catalog has, after the conversation was shortened."""

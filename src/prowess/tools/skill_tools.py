@@ -10,22 +10,23 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prowess.engine.callables import CallableSkill
-from prowess.engine.runs import preview_calls
+from prowess.engine.callables import CallableSkill, preview_calls
 from prowess.errors import ProwessError
 from prowess.policy.actor import Actor
 from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
-from prowess.run.result import RunResult
 from prowess.skill.json_values import json_list, json_object, map_texts
 from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
 from prowess.threads import offload
 from prowess.tools.tool import HINT_SCHEMA, Tool, ToolAnswer, ToolContext, check_text, error_data
+
+if TYPE_CHECKING:
+    from prowess.run.result import RunResult
 
 DESCRIPTION_LIMIT = 1_024
 _TITLE_LIMIT = 200

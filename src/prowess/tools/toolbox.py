@@ -14,9 +14,8 @@ from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, get_args
 
-from prowess.engine.callables import Inventory
+from prowess.engine.callables import Inventory, preview_calls
 from prowess.engine.engine import Engine
-from prowess.engine.runs import preview_calls
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, RunFailed
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor, agent_of

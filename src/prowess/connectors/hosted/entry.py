@@ -16,10 +16,9 @@ from urllib.parse import unquote
 
 from prowess.errors import Invalid, TooLarge
 from prowess.skill.filenames import SKILL_MD
-from prowess.skill.json_frontmatter import has_valid_name
 from prowess.skill.json_values import is_encodable, json_object
+from prowess.skill.mcp_extension import BYTES_LIMIT, FILES_LIMIT, has_valid_name
 from prowess.skill.package import File, Package, check_clash, check_path
-from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.slug import MAX_NAME_CHARS, is_slug
 from prowess.skill.text.hidden import show_hidden
 

@@ -14,8 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from prowess.catalog.catalog import Catalog, CatalogChanges
 from prowess.catalog.store import FileReader, Store
 from prowess.engine.engine import Engine
@@ -28,7 +26,6 @@ from prowess.interfaces.mcp.skill_entry import (
     make_entry,
 )
 from prowess.skill.filenames import SKILL_MD
-from prowess.skill.json_frontmatter import frontmatter_json
 from prowess.skill.kinds import kind_info
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
@@ -157,7 +154,7 @@ class EntryCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         # The parser decides what the frontmatter is, as much as our own code does.
-        self._key = [_CACHE_FORMAT, version("prowess"), yaml.__version__]
+        self._key = [_CACHE_FORMAT, version("prowess"), version("pyyaml")]
         self._lock = threading.Lock()
         self._parts: dict[str, _Parts] | None = None
         self._used: set[str] = set()
@@ -298,7 +295,7 @@ def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> Ski
         package = store.get_package_by_name(card.slug)
         if package is not None and package.digest == card.digest:
             text = package.get(SKILL_MD)
-            return make_entry(card, package.manifest, frontmatter_json(text.content) if text else None, slugs)
+            return make_entry(card, package.manifest, _read_frontmatter(text.content) if text else None, slugs)
     outline = store.get_outline(card.slug)
     if outline is None:
         return None
@@ -313,4 +310,11 @@ def _entry_of_outline(outline: SkillOutline, content: bytes, slugs: Collection[s
         return make_entry(outline, outline.manifest, None, slugs)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         return None
-    return make_entry(outline, outline.manifest, frontmatter_json(content), slugs)
+    return make_entry(outline, outline.manifest, _read_frontmatter(content), slugs)
+
+
+def _read_frontmatter(content: bytes) -> dict[str, Any] | None:
+    # Imported here because it imports the YAML parser, which a filled cache does without.
+    from prowess.skill.json_frontmatter import frontmatter_json
+
+    return frontmatter_json(content)

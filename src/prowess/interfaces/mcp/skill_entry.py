@@ -15,11 +15,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from prowess.skill.filenames import SKILL_MD
-from prowess.skill.json_frontmatter import has_valid_fields, has_valid_name
+from prowess.skill.mcp_extension import BYTES_LIMIT, FILES_LIMIT, has_valid_fields, has_valid_name
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import FileEntry
-from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.slug import MAX_SLUG_CHARS
 
 SCHEME = "skill://"

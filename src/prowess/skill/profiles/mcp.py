@@ -8,13 +8,12 @@ from prowess.errors import Problem
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
+from prowess.skill.mcp_extension import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.package import Package
 from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.strict_yaml import Scalar, iter_scalars, read_strictly
 
-FILES_LIMIT = 512
-BYTES_LIMIT = 16_777_216
 RESERVED = "io.modelcontextprotocol/"
 
 _STYLE = frozenset({"strict-flow", "strict-indentation"})
