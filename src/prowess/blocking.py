@@ -39,7 +39,7 @@ class LoopThread:
         return self._loop.is_closed()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and return its result. An interrupt cancels it."""
+        """Run a coroutine on the loop and return its result. An interrupt cancels it and waits until it has ended."""
         if self._process != os.getpid() and not self.is_closed:
             self._start()
         if threading.current_thread() is self._thread or self.is_closed:
@@ -52,7 +52,8 @@ class LoopThread:
             # Ctrl-C reaches only this thread; without the cancellation, the work would continue in the other one.
             return future.result()
         except BaseException:
-            future.cancel()
+            if future.cancel():
+                asyncio.run_coroutine_threadsafe(_wait_for(work), self._loop).result()
             raise
 
     def close(self) -> None:
@@ -62,6 +63,12 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _wait_for(work: Coroutine[Any, Any, Any]) -> None:
+    tasks = [task for task in asyncio.all_tasks() if task.get_coro() is work]
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 class BlockingProxy:
@@ -111,7 +118,8 @@ class BlockingProxy:
             while (item := self._loop.run(step())) is not _END:
                 yield item
         finally:
-            if not self._loop.is_closed:  # an iterator may outlive its object
+            # An iterator may outlive its object; and after a second interrupt, it may not have stopped yet.
+            if not self._loop.is_closed and not items.ag_running:
                 self._loop.run(items.aclose())
 
 

@@ -19,6 +19,7 @@ from prowess import open as open_module
 from prowess.agent.updates import TurnEnded
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid, NotFound
+from prowess.llm.model import Reply, Request
 from prowess.policy.actor import agent_of
 from prowess.settings import read_settings
 from prowess.sync import Prowess, Toolbox
@@ -65,6 +66,26 @@ def test_a_conversation_answers_step_by_step(prowess: Prowess):
     conversation = prowess.agent.start(title="Notes")
     updates = list(prowess.agent.send(conversation.id, "good morning", model=ScriptedModel(["Good morning!"])))
     assert [update.text for update in updates if isinstance(update, TurnEnded)] == ["Good morning!"]
+
+
+def test_an_interrupted_call_has_ended_when_the_interrupt_is_raised(prowess: Prowess):
+    ended: list[str] = []
+
+    class InterruptedModel(ScriptedModel):
+        async def complete(self, request: Request) -> Reply:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(1000):  # cleaning up takes longer than raising the interrupt
+                    await asyncio.sleep(0)
+                ended.append(request.messages[0].text)
+            raise AssertionError
+
+    with pytest.raises(KeyboardInterrupt):
+        prowess.run("greet", {"name": "Ann"}, model=InterruptedModel([]))
+    assert ended == ["Greet Ann."]
+    assert [trace.status for trace in prowess.traces.list()] == ["cancelled"]
 
 
 def test_it_works_where_a_loop_is_running_as_in_a_notebook(prowess: Prowess):
