@@ -81,8 +81,12 @@ class IndexPlanner:
 def plan_for_prompt(context: Context, message: str, *, session: Session | str, budget: int | None) -> IndexPlan:
     """Return the index of skills for a message in a session."""
     found = context.find_session(session)
-    cards = context.visibility.for_prompt(context.catalog.cards())
+    cards = _list_for_index(context, context.catalog.cards())
     return context.resources.planner.plan(context.actor, cards, message=message, session=found, budget=budget)[0]
+
+
+def _list_for_index(context: Context, cards: Sequence[SkillCard]) -> list[SkillCard]:
+    return [card for card in context.visibility.for_prompt(cards) if not _is_role_pack(context, card)]
 
 
 def explain(context: Context, message: str, *, session: Session | str, limit: int, skill: str = "") -> Explanation:
@@ -105,7 +109,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     is_person = context.actor.is_person
     ranked = visibility.recommendations(rank(limit)) if is_person else visibility.usable(rank, limit)
     cards, policy, actor = context.catalog.cards(), context.read_policy(), context.actor
-    listed = context.visibility.for_prompt(cards)
+    listed = _list_for_index(context, cards)
     plan, budget = context.resources.planner.plan(actor, listed, message=message, session=found)
     explanation_context = ExplanationContext(
         actor=actor,

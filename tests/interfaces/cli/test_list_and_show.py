@@ -303,6 +303,7 @@ def test_role_packs_are_not_counted_as_skills_anywhere(prowess, sample, monkeypa
     assert len(prowess("list", "--scope", "system", "--json").json) == 19
     assert prowess("why", "make slides", "--json").json["skills"] == 3
     assert prowess("why", "make slides").out.startswith("3 skills available.")
+    assert len(prowess("index").out.splitlines()) == 3
     checks = {check["name"]: check["detail"] for check in prowess("doctor", "--json").json["checks"]}
     assert checks["system folder"].endswith(": 19 built-in role packs")
     assert checks["catalog"] == "3 skills, 19 built-in role packs available"
