@@ -305,8 +305,10 @@ def test_a_file_that_is_not_a_sound_backup_is_refused(path: Path, tmp_path: Path
     with sqlite3.connect(bad) as connection:
         connection.execute("CREATE TRIGGER t AFTER INSERT ON skill_blobs BEGIN DELETE FROM audit; END")
     connection.close()
-    with pytest.raises(Refused, match="another program"):
+    with pytest.raises(Refused, match="another program") as raised:
         restore(bad, path, seals)
+    assert str(bad) in raised.value.message
+    assert raised.value.hint == "Pass a file that `prowess backup` has written."
     shutil.copy(copy, bad)
     with sqlite3.connect(bad) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")

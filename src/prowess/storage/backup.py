@@ -41,6 +41,7 @@ _COUNTED = {
 
 
 _LEFTOVER_SECONDS = 60 * 60
+_ONLY_BACKUPS = "Pass a file that `prowess backup` has written."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def back_up(source: Path, target: Path, seals: Seals, *, replace: bool = False) 
     if target.exists() and not replace:
         raise Conflict(f"{str(target)!r} already exists.", hint="Choose another name, or overwrite it with --replace.")
     with _temporary_copy(source, target) as copy:
-        contents = examine(copy, seals)
+        contents = examine(copy, seals, location=str(source))
         _move_into_place(copy, target, replace=replace)
     return contents
 
@@ -94,7 +95,7 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, 
         raise NotFound(
             f"There is no file {str(source)!r}.",
             hint=did_you_mean(source.name, _names_beside(source))
-            or "Pass a file that `prowess backup` has written. For a skill, use `prowess rollback SLUG VERSION`.",
+            or f"{_ONLY_BACKUPS} For a skill, use `prowess rollback SLUG VERSION`.",
         )
     if target.exists() and not replace:
         raise Conflict(
@@ -103,7 +104,10 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, 
         )
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _temporary_copy(source, target) as copy:
-        contents = examine(copy, seals, whole=True)
+        try:
+            contents = examine(copy, seals, location=str(source), whole=True)
+        except Refused as error:
+            raise Refused(error.message, hint=_ONLY_BACKUPS) from error
         if not (contents.ours or any_key):
             raise Refused(
                 f"{str(source)!r} was made with another key. It may contain tokens, accepted skills and connectors of other people.",
@@ -115,21 +119,21 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, 
     return Restored(contents=contents, previous=previous)
 
 
-def examine(path: Path, seals: Seals, *, whole: bool = False) -> Contents:
+def examine(path: Path, seals: Seals, *, location: str = "", whole: bool = False) -> Contents:
     """Check the tables of a file, and with `whole` also every page and the audit, and return what it contains.
 
-    Raise `Refused` for foreign tables, `Unavailable` for a newer revision, and `Invalid` for damaged pages.
+    Errors name the file by `location`, by default its path. Raise `Refused` for foreign tables, `Unavailable` for a
+    newer revision, and `Invalid` for damaged pages.
     """
+    location = location or str(path)
     engine = sa.create_engine("sqlite://", creator=lambda: _connect(path, "ro"), poolclass=sa.NullPool)
     try:
         with engine.connect().execution_options(seals=seals) as connection:
-            if not check_schema(connection, str(path), run_alembic):
-                raise Invalid(
-                    f"The database {str(path)!r} is empty.", hint="Pass a file that `prowess backup` has written."
-                )
+            if not check_schema(connection, location, run_alembic):
+                raise Invalid(f"The database {location!r} is empty.", hint=_ONLY_BACKUPS)
             found = revision(connection) or ""
-            check_revision(found, str(path))
-            _check_pages(connection, path, whole=whole)
+            check_revision(found, location)
+            _check_pages(connection, location, whole=whole)
             names = set(sa.inspect(connection).get_table_names())
             counts = {
                 name: connection.execute(sa.select(sa.func.count()).select_from(sa.table(table))).scalar_one()
@@ -145,13 +149,13 @@ def examine(path: Path, seals: Seals, *, whole: bool = False) -> Contents:
     return Contents(bytes=path.stat().st_size, ours=ours, revision=found, rows=counts, audits=audits)
 
 
-def _check_pages(connection: sa.Connection, path: Path, *, whole: bool) -> None:
+def _check_pages(connection: sa.Connection, location: str, *, whole: bool) -> None:
     check = "integrity_check" if whole else "quick_check"
     problem = connection.exec_driver_sql(f"PRAGMA {check}(1)").scalar()
     if problem != "ok":
-        raise Invalid(f"The database {str(path)!r} is damaged: {problem}.", hint="Use another backup.")
+        raise Invalid(f"The database {location!r} is damaged: {problem}.", hint="Use another backup.")
     if whole and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-        raise Invalid(f"Rows are missing in the database {str(path)!r}.", hint="Use another backup.")
+        raise Invalid(f"Rows are missing in the database {location!r}.", hint="Use another backup.")
 
 
 def _connect(path: Path, mode: str, *, timeout: float = BUSY_SECONDS) -> sqlite3.Connection:
