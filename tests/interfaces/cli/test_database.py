@@ -129,7 +129,7 @@ def test_a_downgrade_needs_a_yes_makes_a_backup_and_names_what_it_would_delete(p
     wrong = prowess("database", "downgrade", "--to", "9999", "--yes")
 
     assert (asked.code, "--yes" in asked.err) == (2, True)
-    assert (lossy.code, "sessions (1 rows)" in lossy.err, "--delete-data" in lossy.err) == (6, True, True)
+    assert (lossy.code, "sessions (1 row)" in lossy.err, "--delete-data" in lossy.err) == (6, True, True)
     assert wrong.code == 3
     assert list(used.parent.glob("*.before-*")) == []
     done = prowess("database", "downgrade", "--to", "0010", "--yes", "--json").json

@@ -82,7 +82,7 @@ def test_the_names_that_people_try_do_the_obvious_thing(prowess, workspace, name
     ("name", "words"),
     [
         *(("lst", "'list'"), ("mtach", "'match'"), ("val", "'validate'"), ("upgrad", "'update'")),
-        *(("publish", "registry publish SLUG"), ("test", "eval triggers SLUG")),
+        *(("publish", "registry publish SLUG"), ("test", "eval triggers SLUG"), ("phrases", "eval triggers SLUG")),
     ],
 )
 def test_an_unknown_command_is_answered_with_the_one_that_was_meant(prowess, workspace, name, words):

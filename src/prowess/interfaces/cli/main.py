@@ -121,6 +121,7 @@ ALIASES = {
     "find": "search",
     "info": "show",
     "check": "validate",
+    "versions": "history",
     "rm": "delete",
     "uninstall": "remove",
 }
@@ -134,6 +135,7 @@ _ADVICE = {
     "status": "Run `prowess doctor`.",
     "publish": "Run `prowess registry publish SLUG`.",
     "test": "Run `prowess eval triggers SLUG` for its trigger queries, or `prowess eval run SLUG` for its eval cases.",
+    "phrases": "Run `prowess eval triggers SLUG`, which suggests trigger phrases.",
     "config": "Run `prowess policy` for the policy. Everything else is set by environment variables, which the options of commands name.",
     "login": "Set PROWESS_TOKEN, or pass `--token-file FILE`, to use a server with `prowess --server URL`.",
 }

@@ -60,7 +60,8 @@ def choose_server(ctx: click.Context, url: str, token_file: Path | None) -> None
         ctx.meta[_IGNORED_BY] = command
         return
     if command in LOCAL_COMMANDS:
-        ctx.fail(f"`prowess {command}` works only on this machine. Leave out --server.")
+        instead = f" Agents connect to {url.rstrip('/')}/mcp, with a token." if command == "mcp" else ""
+        ctx.fail(f"`prowess {command}` works only on this machine. Leave out --server.{instead}")
     if command and command not in SERVER_COMMANDS:
         away = "leave out --server" if named else "unset PROWESS_SERVER"
         ctx.fail(

@@ -225,7 +225,7 @@ def database_downgrade(to: str, yes: bool, delete_data: bool, scope: Literal["ac
         return
     click.echo(f"Migrated the database from revision {done.before} down to {done.after}.")
     for name, rows in sorted(done.deleted.items()):
-        click.echo(f"Deleted {name}: {rows:,} rows.")
+        click.echo(f"Deleted {name}: {rows:,} {'row' if rows == 1 else 'rows'}.")
     if done.backup:
         click.echo(f"Backup: {escape_path(done.backup)}")
     click.echo("Install the older version now. This version migrates the database up again when it next uses it.")
