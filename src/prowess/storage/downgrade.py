@@ -80,7 +80,9 @@ def migrate_down(database: Database, to: str, *, lose_data: bool = False) -> dic
         # The columns of a table that is gone go without saying.
         lost = {name: rows for name, rows in gone.items() if "." not in name or name.partition(".")[0] in remaining}
         if lost and not lose_data:
-            listed = ", ".join(f"{name} ({rows:,} {'row' if rows == 1 else 'rows'})" for name, rows in sorted(lost.items()))
+            listed = ", ".join(
+                f"{name} ({rows:,} {'row' if rows == 1 else 'rows'})" for name, rows in sorted(lost.items())
+            )
             raise Conflict(
                 f"Migrating down to {to} would delete data that the older version cannot keep: {listed}.",
                 hint="Make a backup, then pass --delete-data to delete it.",

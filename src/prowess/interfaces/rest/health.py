@@ -41,7 +41,10 @@ async def is_ready(request: Request) -> Response:
     except Unavailable as error:
         # The reason names hosts and users of the operator, and this route needs no token.
         _log.warning("The server is not ready: %s", error.message)
-        raise TryLater("The server is not ready: its database does not answer, or has the tables of another version.", hint="Try again later.") from error
+        raise TryLater(
+            "The server is not ready: its database does not answer, or has the tables of another version.",
+            hint="Try again later.",
+        ) from error
     return respond({"status": "ok"})
 
 
