@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import cached_property, wraps
 from inspect import isasyncgen, iscoroutine, ismethod
+from types import AsyncGeneratorType
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -110,7 +111,7 @@ class BlockingProxy:
 
         return call
 
-    def _iterate(self, items: AsyncGenerator[Any, Any]) -> Iterator[Any]:
+    def _iterate(self, items: AsyncGeneratorType[Any, Any]) -> Iterator[Any]:
         async def step() -> Any:
             return await anext(items, _END)
 
