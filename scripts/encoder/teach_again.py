@@ -17,7 +17,7 @@ import json
 import lzma
 import os
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +107,7 @@ class SecondTraining(Training):
             texts, originals = self._texts()
             goals = self._goals(teacher, first, texts, originals)
             versions = [texts] + [[self.pairs.as_typed(text) for text in texts] for _ in range(TYPED_COPIES)]
-            read = [self._matrix(self._cut_all(texts), first.padding) for texts in versions]
+            read = [self._matrix(self.tokenizers.for_student(texts, TEXT_PIECES), first.padding) for texts in versions]
             torch.save((read, goals), file)
         self._read, self._wanted = torch.load(file, map_location=self.device)
         self.log(f"{len(self._wanted):,} texts")
@@ -135,10 +135,9 @@ class SecondTraining(Training):
 
         The teacher's have more values: those of the main directions are kept, so that cosines hardly change.
         """
-        goals = self._vectors(first, self._cut_all(texts))
+        goals = self._vectors(first, self.tokenizers.for_student(texts, TEXT_PIECES))
         readable = [place for place, original in enumerate(originals) if original]
-        own = {originals[place]: number for number, place in enumerate(readable)}
-        unique = list(own)
+        unique = list(dict.fromkeys(originals[place] for place in readable))
         taught = self._vectors(teacher, self.tokenizers.for_teacher(unique, TEXT_PIECES))
         numbers = {text: number for number, text in enumerate(unique)}
         rows = torch.tensor([numbers[originals[place]] for place in readable], device=self.device)
@@ -224,9 +223,6 @@ class SecondTraining(Training):
             batch = batch._replace(messages=messages)
         return super().cut(batch, limit, with_student=with_student)
 
-    def _cut_all(self, texts: Sequence[str]) -> Tokens:
-        return self.tokenizers.for_student(texts, TEXT_PIECES)
-
     def _matrix(self, tokens: Tokens, padding: int) -> Tensor:
         return self.padded(tokens, padding).int()
 
@@ -241,7 +237,7 @@ class SecondTraining(Training):
 
 
 def main() -> None:
-    """Tune the teacher, and train both rounds."""
+    """Tune the teacher, and train the rounds."""
     parser = argparse.ArgumentParser(description="Teach the encoder once more, by MPNet.")
     parser.add_argument("encoder", type=Path, help="the encoder file to start with")
     parser.add_argument("work", type=Path, help="the folder that prepare.py wrote, with mpnet/")

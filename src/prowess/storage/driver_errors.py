@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 
-PLAIN_TEXT_HINT = "Remove NUL characters, invalid characters, infinity and NaN from the skill."
+PLAIN_TEXT_HINT = "Remove NUL characters, invalid characters, infinity and NaN."
 
 _TOO_SLOW = (
     "did not respond in time, so the statement was cancelled",
