@@ -44,7 +44,7 @@ SMALL_TALK = frozenset((
     "change speed", "whisper mode", "change accent", "change volume", "change language", "reset settings",
     "sync device", "find phone", "smart home",
 ))  # fmt: skip
-SMALL_TALK_WEIGHT, OTHER_SMALL_TALK_WEIGHT = 6.0, 200.0
+SMALL_TALK_WEIGHT, OTHER_SMALL_TALK_WEIGHT = 6.0, 800.0
 OTHER_SMALL_TALK = (
     "Hallo zusammen", "Danke schön!", "Gute Nacht", "Wie geht es dir heute?", "Alles klar, bis morgen", "ja, mach das",
     "nein, doch nicht", "Wie spät ist es gerade?", "Schönes Wochenende", "Ich bin müde", "Bonsoir", "Merci beaucoup",
