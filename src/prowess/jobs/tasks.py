@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from prowess.authoring.evals.plan import EvalPlan
+from prowess.authoring.evals.plan import stored_plan
 from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
@@ -27,8 +27,7 @@ async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progres
     """Run an evaluation by its plan. It has the id of the job, so that a job that was interrupted continues with it."""
     from prowess.authoring.evals.evals import Evals
 
-    with reading(f"The plan of the job {job_id[:8]}"):
-        plan = EvalPlan.model_validate(parameters)
+    plan = stored_plan(f"The plan of the job {job_id[:8]}", parameters)
     run = await Evals(engine.context).run(plan, on_progress=progress, run_id=job_id, exclusive=False)
     return {"run": run.id, "ok": run.ok, "summary": run.summary}
 

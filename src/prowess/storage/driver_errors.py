@@ -96,7 +96,7 @@ def reading(row: str) -> Generator[None]:
     """Raise `Unavailable`, which names a row, if that has values that Prowess does not store: another program wrote them."""
     try:
         yield
-    except (ValueError, TypeError, LookupError, AttributeError, Invalid) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise Unavailable(
             f"{row} in the database was changed by another program and cannot be read.",
             hint="Correct it, or restore the database from a backup with `prowess restore`.",

@@ -12,7 +12,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from prowess.authoring.evals.case import EvalCase
-from prowess.authoring.evals.plan import EvalPlan
+from prowess.authoring.evals.plan import EvalPlan, stored_plan
 from prowess.authoring.evals.results import BEAT_SECONDS, Arm, CaseResult, EvalRun, state_of, to_run
 from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, read_system_prompt
 from prowess.authoring.evals.splits import assign_splits
@@ -318,7 +318,7 @@ class Evals:
     def _read_plan(self, run: str) -> EvalPlan:
         organization, user = self._scope()
         with self._context.resources.records().read() as connection:
-            return EvalPlan.model_validate(storage.find_runs(connection, organization, user, run)[0].plan)
+            return stored_plan(f"The plan of {run}", storage.find_runs(connection, organization, user, run)[0].plan)
 
     def _end(
         self, row: EvalRunRow, arms: Sequence[ActiveArm], work: Workload, state: RunState, problems: Sequence[Problem]

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Va
 
 from prowess.authoring.evals.case import Split
 from prowess.errors import Invalid
+from prowess.storage.driver_errors import reading
 
 MAX_REPEATS = 100
 MAX_MODELS = 20
@@ -55,3 +56,12 @@ class EvalPlan(BaseModel):
                 f"The plan of the evaluation is not valid: {details}.",
                 hint=f"Its fields are {', '.join(cls.model_fields)}.",
             ) from error
+
+
+def stored_plan(row: str, values: object) -> EvalPlan:
+    """Return a plan that was stored. Raise `Unavailable`, which names the row, if another program changed it."""
+    with reading(row):
+        try:
+            return EvalPlan.model_validate(values)
+        except Invalid as error:
+            raise ValueError(error.message) from error
