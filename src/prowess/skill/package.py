@@ -10,10 +10,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from json.encoder import encode_basestring_ascii
-from typing import Literal
+from typing import ClassVar, Literal
 
 from prowess.errors import Invalid, TooLarge
 from prowess.patterns import lazy_pattern
@@ -66,8 +66,8 @@ class Package:
 
     name: str
     files: tuple[File, ...]
-    checked: Limits | None = field(default=None, init=False, compare=False, repr=False)
-    """The limits that the files were checked against; None if they were not. A copy with other files does not inherit it."""
+    # The limits that the files were checked against, set by `of`; no field, so a copy with other files does not inherit it.
+    _checked: ClassVar[Limits | None] = None
 
     @classmethod
     def of(cls, name: str, files: Iterable[File], limits: Limits = DEFAULT_LIMITS) -> Package:
@@ -75,8 +75,13 @@ class Package:
         ordered = tuple(sorted(files, key=lambda file: file.path))
         check_files(ordered, limits)
         package = cls(name=name, files=ordered)
-        object.__setattr__(package, "checked", limits)
+        object.__setattr__(package, "_checked", limits)
         return package
+
+    def check(self, limits: Limits) -> None:
+        """Raise `Invalid` if the files are not within the limits. What `of` has checked against them is not checked again."""
+        if self._checked is not limits:
+            check_files(self.files, limits)
 
     @classmethod
     def written(cls, name: str, files: Iterable[File]) -> Package:

@@ -9,7 +9,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.skill.forms.form import CODES as FORM_CODES
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.package import Package, check_files
+from prowess.skill.package import Package
 from prowess.skill.profiles.profile import CODES as PROFILE_CODES
 from prowess.skill.profiles.profile import ProfileName
 from prowess.skill.text.document import TEXT_CODES
@@ -98,10 +98,8 @@ def rejection(report: ValidationReport) -> Invalid:
 
 
 def _check_limits(package: Package, limits: Limits) -> tuple[Problem, ...]:
-    if package.checked is limits:
-        return ()
     try:
-        check_files(package.files, limits)
+        package.check(limits)
     except Invalid as refused:
         return (Problem(code="over-limit", severity="error", message=refused.message, hint=refused.hint),)
     return ()

@@ -31,7 +31,7 @@ def read_error(path: Path, error: OSError) -> ProwessError:
 
 
 def check_exists(path: Path, hint: str = "Check the path.") -> None:
-    """Raise `NotFound` if a path does not exist, and `Invalid` if nobody can say, as for one that is too long."""
+    """Raise `NotFound` if a path does not exist, and `Invalid` if the file system cannot tell, as for a path that is too long."""
     try:
         exists = path.exists()
     except OSError as error:
